@@ -10,7 +10,7 @@ pub struct Case {
     pub model: KernelExpansion,
     pub game: Game,
     pub rows: Table,
-    /// How many digits the other program's values have.
+    /// The precision of the other program's values.
     digits: f64,
     /// Rows × outputs × players.
     values: Vec<f64>,
@@ -83,15 +83,16 @@ impl Case {
         [base_values, predictions, values]: [&[f64]; 3],
         tolerance: impl Fn(usize) -> f64,
     ) {
-        let near = |what: &str, found: &[f64], expected: &[f64], tolerance: &dyn Fn(usize) -> f64| {
-            assert_eq!(found.len(), expected.len(), "{} by {by}: {what}", self.name);
-            for (k, (a, b)) in found.iter().zip(expected).enumerate() {
-                let gap = (a - b).abs() / b.abs().max(1.0);
-                assert!(gap <= tolerance(k), "{} by {by}: {what} {k} is {a}, not {b}", self.name);
-            }
-        };
-        near("base value", base_values, &self.base_values, &|_| 1e-11);
-        near("prediction", predictions, &self.predictions, &|_| 1e-11);
-        near("value", values, &self.values, &|k| tolerance(k).max(self.digits));
+        let assert_near =
+            |quantity: &str, actual: &[f64], expected: &[f64], tolerance: &dyn Fn(usize) -> f64| {
+                assert_eq!(actual.len(), expected.len(), "{} by {by}: {quantity}", self.name);
+                for (k, (a, b)) in actual.iter().zip(expected).enumerate() {
+                    let gap = (a - b).abs() / b.abs().max(1.0);
+                    assert!(gap <= tolerance(k), "{} by {by}: {quantity} {k} is {a}, not {b}", self.name);
+                }
+            };
+        assert_near("base value", base_values, &self.base_values, &|_| 1e-11);
+        assert_near("prediction", predictions, &self.predictions, &|_| 1e-11);
+        assert_near("value", values, &self.values, &|k| tolerance(k).max(self.digits));
     }
 }

@@ -18,8 +18,8 @@ import riesz
 def main(version, extra=None):
     assert riesz.__version__ == importlib.metadata.version("riesz") == version
     folder = next(p for p in importlib.metadata.files("riesz") if p.name == "LICENSE-MIT").locate().parent
-    held = sorted(path.name for path in folder.iterdir())
-    assert {"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"} <= set(held), held
+    license_files = sorted(path.name for path in folder.iterdir())
+    assert {"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"} <= set(license_files), license_files
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))

@@ -28,14 +28,14 @@ TARGET = pathlib.Path(__file__).parents[2] / "python/tests/saved/botorch.json"
 
 def shapley(value, d):
     """Shapley values of a set function, by enumeration."""
-    worth = {mask: value(np.array(mask)) for mask in itertools.product([False, True], repeat=d)}
+    coalition_values = {mask: value(np.array(mask)) for mask in itertools.product([False, True], repeat=d)}
     phi = np.zeros(d)
-    for mask, base in worth.items():
+    for mask, base in coalition_values.items():
         size = sum(mask)
         for j in range(d):
             if not mask[j]:
                 weight = math.factorial(size) * math.factorial(d - 1 - size) / math.factorial(d)
-                phi[j] += weight * (worth[mask[:j] + (True,) + mask[j + 1 :]] - base)
+                phi[j] += weight * (coalition_values[mask[:j] + (True,) + mask[j + 1 :]] - base)
     return phi
 
 
@@ -44,9 +44,9 @@ def plain(value):
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, dict):
-        return [[key, plain(one)] for key, one in value.items()]
+        return [[key, plain(entry)] for key, entry in value.items()]
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     return int(value) if isinstance(value, np.integer) else value
 
 
@@ -105,7 +105,7 @@ def case(name, X, y, groups=None, **settings):
     def values(x):
         def value(mask):
             present = np.zeros(X.shape[1], dtype=bool)
-            present[[j for on, own in zip(mask, players) if on for j in own]] = True
+            present[[j for on, player in zip(mask, players) if on for j in player]] = True
             return mean(np.where(present, x, background)).mean()
 
         return shapley(value, len(players)).tolist()
@@ -134,14 +134,16 @@ def main():
     y = 40 + 7 * np.log(X[:, 0]) + 0.03 * X[:, 1] + 5 * (X[:, 2] == 1)
     wide = np.hstack([X[:, :2], np.eye(3)[X[:, 2].astype(int)]])
     chain = inputs.ChainedInputTransform
-    both = outcomes.ChainedOutcomeTransform(a=outcomes.Standardize(1), b=outcomes.Standardize(1))
+    double = outcomes.ChainedOutcomeTransform(a=outcomes.Standardize(1), b=outcomes.Standardize(1))
     cases = [
         case("none", X / [10, 1000, 2], y / 40, outcome_transform=None),
         case("standardised outcome", X / [10, 1000, 2], y, outcome_transform=outcomes.Standardize(1)),
         case(
             "normalised", X, y, input_transform=inputs.Normalize(3), outcome_transform=outcomes.Standardize(1)
         ),
-        case("standardised twice", X, y, input_transform=inputs.InputStandardize(3), outcome_transform=both),
+        case(
+            "standardised twice", X, y, input_transform=inputs.InputStandardize(3), outcome_transform=double
+        ),
         case(
             "logarithm",
             X,

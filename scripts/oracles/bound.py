@@ -31,7 +31,7 @@ from mpmath import exp, fabs, mp, mpf
 mp.dps = 120
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RIESZ = os.environ.get("RIESZ", ROOT / "target/release/riesz")
-LEAST = 30
+MIN_ROUNDS = 30
 
 
 def profile(name, r, alpha=None):
@@ -67,8 +67,10 @@ def factors(term, columns, u, v):
                     inner = (mpf(factor["gamma"]) * inner + mpf(factor["coef0"])) ** factor["degree"]
                 out *= inner
             elif kind == "periodic":
-                turns = apart / mpf(factor["period"])
-                out *= exp(-2 * (mp.sin(mp.pi * (turns - mp.floor(turns))) / mpf(factor["lengthscale"])) ** 2)
+                cycles = apart / mpf(factor["period"])
+                out *= exp(
+                    -2 * (mp.sin(mp.pi * (cycles - mp.floor(cycles))) / mpf(factor["lengthscale"])) ** 2
+                )
             elif kind == "anova":
                 length, scale = mpf(factor["lengthscale"][slot]), mpf(factor["scale"][slot])
                 from_center = sum((mpf(w[j]) - mpf(factor["center"][slot])) ** 2 for w in (u, v))
@@ -89,14 +91,14 @@ INTERACTIONS = ["sii", "k-sii", "stii", "fsii", "bii", "fbii", "moebius"]
 
 
 def drawn_index():
-    """By name and order: 1, or of the largest sets."""
+    """A random index by its name and order: 1, or the size of the largest sets."""
     if random.random() < 0.4:
         return "shapley", 1
     if random.random() < 0.6:
         return random.choice(INTERACTIONS), random.choice([2, 2, 3, 4])
-    alpha, beta, chance = random.choice([0.5, 4.0, 16.0]), random.choice([1.0, 2.5, 9.0]), random.random()
-    measure = f"semivalue({chance}: {chance}, {random.random()}: {1.0 - chance})"
-    return random.choice([*INDICES, f"beta-shapley({alpha},{beta})", f"banzhaf({chance})", measure]), 1
+    alpha, beta, p = random.choice([0.5, 4.0, 16.0]), random.choice([1.0, 2.5, 9.0]), random.random()
+    measure = f"semivalue({p}: {p}, {random.random()}: {1.0 - p})"
+    return random.choice([*INDICES, f"beta-shapley({alpha},{beta})", f"banzhaf({p})", measure]), 1
 
 
 def bernoulli(r):
@@ -104,7 +106,7 @@ def bernoulli(r):
 
 
 def weight(index, order, size, s):
-    """Of the dividend of s players, in the value of so many of them."""
+    """The weight of the dividend of s players in the value of a set of ``size`` of them."""
     t = {
         "banzhaf": mpf(1) / 2,
         "bii": mpf(1) / 2,
@@ -117,8 +119,8 @@ def weight(index, order, size, s):
     if t is not None:
         return t ** (s - size) if s > size else mpf(1)
     if index.startswith("semivalue"):
-        chances = [[mpf(float(v)) for v in one.split(":")] for one in index[10:-1].split(",")]
-        return sum(w * (t ** (s - 1) if s > 1 else mpf(1)) for t, w in chances)
+        nodes = [[mpf(float(v)) for v in pair.split(":")] for pair in index[10:-1].split(",")]
+        return sum(w * (t ** (s - 1) if s > 1 else mpf(1)) for t, w in nodes)
     if index.startswith("beta"):
         alpha, beta = (mpf(float(v)) for v in index[13:-1].split(","))
         return math.prod([(beta + i) / (alpha + beta + i) for i in range(s - 1)], start=mpf(1))
@@ -142,15 +144,25 @@ def weight(index, order, size, s):
 
 def values_of(index, order, d, value):
     """Values of all sets of up to so many players, from all coalitions."""
-    worth = {s: value(s) for s in itertools.product([False, True], repeat=d)}
+    coalition_values = {s: value(s) for s in itertools.product([False, True], repeat=d)}
     dividend = {
-        s: sum((-1) ** (sum(s) - sum(r)) * v for r, v in worth.items() if all(a <= b for a, b in zip(r, s)))
-        for s in worth
+        s: sum(
+            (-1) ** (sum(s) - sum(r)) * v
+            for r, v in coalition_values.items()
+            if all(a <= b for a, b in zip(r, s))
+        )
+        for s in coalition_values
     }
-    sets = [own for size in range(1, min(order, d) + 1) for own in itertools.combinations(range(d), size)]
+    sets = [
+        subset for size in range(1, min(order, d) + 1) for subset in itertools.combinations(range(d), size)
+    ]
     return [
-        sum(weight(index, order, len(own), sum(s)) * m for s, m in dividend.items() if all(s[j] for j in own))
-        for own in sets
+        sum(
+            weight(index, order, len(subset), sum(s)) * m
+            for s, m in dividend.items()
+            if all(s[j] for j in subset)
+        )
+        for subset in sets
     ]
 
 
@@ -160,7 +172,7 @@ def tied(term):
 
 
 def power(term, p, row):
-    """Such a term between two rows."""
+    """The value of a tied power term between two rows."""
     [factor] = term["factors"]
     inner = mpf(0)
     for slot, j in enumerate(factor["columns"]):
@@ -169,7 +181,7 @@ def power(term, p, row):
     return mpf(term["scale"]) * (mpf(factor["gamma"]) * inner + mpf(factor["coef0"])) ** factor["degree"]
 
 
-def alone(term, players):
+def has_single_player(term, players):
     """Whether all columns of a power are one player's."""
     return any(set(term["factors"][0]["columns"]) <= set(columns) for columns in players)
 
@@ -178,12 +190,12 @@ def mixtures(game, s, players, x, rows):
     """Rows with the present players' columns of x, and the absent players' of background rows: together, or
     each of its own."""
     absent = [columns for on, columns in zip(s, players) if not on]
-    many = (
+    draws = (
         itertools.product(rows, repeat=len(absent))
         if game == "marginal-product"
         else ([row] * len(absent) for row in rows)
     )
-    for drawn in many:
+    for drawn in draws:
         mixed = list(x)
         for columns, row in zip(absent, drawn):
             for j in columns:
@@ -202,14 +214,14 @@ def truth(model, players, x, game, background, index, order):
                 if tied(term):
                     if game == "functional":
                         # Its columns are one player's, who has them all or leaves 1.
-                        there = any(
-                            on and set(term["factors"][0]["columns"]) <= set(own)
-                            for on, own in zip(s, players)
+                        is_present = any(
+                            on and set(term["factors"][0]["columns"]) <= set(columns)
+                            for on, columns in zip(s, players)
                         )
-                        total += mpf(coef[i]) * (power(term, p, x) if there else mpf(term["scale"]))
+                        total += mpf(coef[i]) * (power(term, p, x) if is_present else mpf(term["scale"]))
                         continue
-                    worths = [power(term, p, row) for row in mixtures(game, s, players, x, rows)]
-                    total += mpf(coef[i]) * sum(worths) / len(worths)
+                    powers = [power(term, p, row) for row in mixtures(game, s, players, x, rows)]
+                    total += mpf(coef[i]) * sum(powers) / len(powers)
                     continue
                 present = [factors(term, c, p, x) for c in players]
                 if game == "functional":
@@ -242,11 +254,11 @@ def write_model(path, kernel, points, coef):
     }
     numbers = list(coef) + [0.0] + [v for row in points for v in row]
     sizes = {"coef": [n, 1], "intercept": [1], "points": [n, d]}
-    header, at = {"__metadata__": {"riesz": json.dumps(record)}}, 0
+    header, offset = {"__metadata__": {"riesz": json.dumps(record)}}, 0
     for name, shape in sizes.items():
-        end = at + 8 * math.prod(shape)
-        header[name] = {"dtype": "F64", "shape": shape, "data_offsets": [at, end]}
-        at = end
+        end = offset + 8 * math.prod(shape)
+        header[name] = {"dtype": "F64", "shape": shape, "data_offsets": [offset, end]}
+        offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path.write_bytes(struct.pack("<Q", len(text)) + text + struct.pack(f"<{len(numbers)}d", *numbers))
@@ -303,12 +315,12 @@ def drawn(extreme):
             return {"factor": kind, **units}
         if kind == "polynomial":
             gamma, coef0 = 10.0 ** random.uniform(-1, 1), random.choice([0.0, 1.0, random.uniform(0, 3)])
-            at = units["center"][0] - coef0 * units["scale"][0] ** 2 / gamma / (
+            root = units["center"][0] - coef0 * units["scale"][0] ** 2 / gamma / (
                 points[0][j] - units["center"][0] or 1.0
             )
-            if extreme and math.isfinite(at) and abs(at) < 1e60:
+            if extreme and math.isfinite(root) and abs(root) < 1e60:
                 # A base that cancels.
-                x[j], background[0][j] = at, at * (1 + random.uniform(-1e-12, 1e-12))
+                x[j], background[0][j] = root, root * (1 + random.uniform(-1e-12, 1e-12))
             return {"factor": kind, "gamma": gamma, "coef0": coef0, "degree": random.randint(1, 4), **units}
         if kind == "periodic":
             period = 10.0 ** random.uniform(-6 if extreme else -1, 1)
@@ -336,9 +348,11 @@ def drawn(extreme):
     if random.random() < 0.2:
         terms.append({"scale": 10.0 ** random.uniform(-2, 2), "factors": [anova()]})
     for _ in range(random.randint(1, 2)):
-        own = [stationary() for _ in range(random.randint(0 if extreme else 1, 2))]
-        own += [single() for _ in range(random.choice([0, 1, 1, 2]) if extreme else random.choice([0, 1]))]
-        terms.append({"scale": 10.0 ** random.uniform(-2, 2), "factors": own or [stationary()]})
+        term_factors = [stationary() for _ in range(random.randint(0 if extreme else 1, 2))]
+        term_factors += [
+            single() for _ in range(random.choice([0, 1, 1, 2]) if extreme else random.choice([0, 1]))
+        ]
+        terms.append({"scale": 10.0 ** random.uniform(-2, 2), "factors": term_factors or [stationary()]})
     if d > 1 and random.random() < 0.4:
         terms.append(tied_power(d, scale, extreme, points, x, background))
     return {"terms": terms}, points, coef, x, background
@@ -366,7 +380,7 @@ def main():
     rounds, worst, loose, refused, broken = 0, {}, {}, 0, False
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        while rounds < LEAST or time.monotonic() < until:
+        while rounds < MIN_ROUNDS or time.monotonic() < until:
             extreme = rounds % 2 == 1
             rounds += 1
             kernel, points, coef, x, background = drawn(extreme)
@@ -392,7 +406,7 @@ def main():
                 ("marginal-product", ["--background", folder / "background.csv"]),
             ]:
                 index, order = drawn_index()
-                what = json.dumps(
+                description = json.dumps(
                     [game, index, order, kernel, points, coef, x, background, repeated, players]
                 )
                 command = [
@@ -410,25 +424,31 @@ def main():
                 done = subprocess.run(
                     [*command, "--quiet", "-o", folder / "e.json"], capture_output=True, text=True
                 )
-                if game == "functional" and any(tied(t) and not alone(t, players) for t in kernel["terms"]):
+                if game == "functional" and any(
+                    tied(t) and not has_single_player(t, players) for t in kernel["terms"]
+                ):
                     if done.returncode == 0 or "given a background or a baseline" not in done.stderr:
-                        print("NOT REFUSED", done.stderr.strip(), what)
+                        print("NOT REFUSED", done.stderr.strip(), description)
                         broken = True
                     continue
                 if done.returncode:
                     refused += 1
                     if "overflow" not in done.stderr:
-                        print("REFUSED", done.stderr.strip(), what)
+                        print("REFUSED", done.stderr.strip(), description)
                         broken = True
                     continue
-                found = json.loads((folder / "e.json").read_text())
-                assert found["players"][0]["columns"] == players[0], found["players"]
+                explanation = json.loads((folder / "e.json").read_text())
+                assert explanation["players"][0]["columns"] == players[0], explanation["players"]
                 expected = truth((kernel, points, coef), players, x, game, background, index, order)
-                bound = found["exactness"]["bound"][0]
-                errors = [fabs(mpf(v) - e) for v, e in zip(found["values"], expected)]
+                bound = explanation["exactness"]["bound"][0]
+                errors = [fabs(mpf(v) - e) for v, e in zip(explanation["values"], expected)]
                 adds_up = index in ("shapley", "k-sii", "stii", "fsii")
                 residual = (
-                    abs(found["predictions"][0] - found["base_values"][0] - sum(found["values"]))
+                    abs(
+                        explanation["predictions"][0]
+                        - explanation["base_values"][0]
+                        - sum(explanation["values"])
+                    )
                     if adds_up
                     else 0.0
                 )
@@ -438,7 +458,7 @@ def main():
                     else (math.inf if max(errors) > 0 else 0.0)
                 )
                 if share > 1:
-                    print("BROKEN", game, share, what)
+                    print("BROKEN", game, share, description)
                     broken = True
                 worst[game] = max(worst.get(game, 0.0), share)
                 if not extreme and max(errors) > 0:

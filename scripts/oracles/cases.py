@@ -114,7 +114,7 @@ def sklearn_cases():
     x = rng.normal(size=(n, d))
     y = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + 0.3 * x[:, 3]
     background, rows = x[:12], rng.normal(size=(3, d))
-    one = lambda gamma: stationary("gaussian", list(range(d)), [math.sqrt(1 / (2 * gamma))] * d)
+    gaussian = lambda gamma: stationary("gaussian", list(range(d)), [math.sqrt(1 / (2 * gamma))] * d)
     term = lambda factor, scale=1.0: dict(terms=[dict(scale=scale, factors=[factor])])
 
     svr = SVR(gamma=0.2, C=5, epsilon=0.05, tol=1e-8).fit(x, y)
@@ -122,7 +122,7 @@ def sklearn_cases():
         "svr_rbf",
         "SVR",
         svr.predict,
-        term(one(0.2)),
+        term(gaussian(0.2)),
         svr.support_vectors_,
         svr.dual_coef_.T,
         svr.intercept_,
@@ -162,7 +162,7 @@ def sklearn_cases():
         "svc_rbf_decision",
         "SVC.decision_function",
         svc.decision_function,
-        term(one(0.15)),
+        term(gaussian(0.15)),
         svc.support_vectors_,
         svc.dual_coef_.T,
         svc.intercept_,
@@ -191,7 +191,8 @@ def enumerated_cases():
     terms = [(1.5, [0, 1, 2, 3, 4]), (0.4, [1, 3])]
     kernel = dict(
         terms=[
-            dict(scale=s, factors=[stationary(names[j], [j], [length[j]]) for j in own]) for s, own in terms
+            dict(scale=s, factors=[stationary(names[j], [j], [length[j]]) for j in columns])
+            for s, columns in terms
         ]
     )
 
@@ -211,18 +212,18 @@ def enumerated_cases():
                     [predict(np.array([x[j] if j in s else b[j] for j in range(d)])) for b in background]
                 )
             return intercept[0] + sum(
-                scale * coef[i, 0] * math.prod(side(i, j, j in s) for j in own)
+                scale * coef[i, 0] * math.prod(side(i, j, j in s) for j in columns)
                 for i in range(n)
-                for scale, own in terms
+                for scale, columns in terms
             )
 
         return value
 
     def predict(x):
         return intercept[0] + sum(
-            scale * coef[i, 0] * math.prod(factor(j, points[i, j], x[j]) for j in own)
+            scale * coef[i, 0] * math.prod(factor(j, points[i, j], x[j]) for j in columns)
             for i in range(n)
-            for scale, own in terms
+            for scale, columns in terms
         )
 
     for name in ["functional", "baseline", "interventional", "marginal-product"]:
@@ -261,11 +262,13 @@ def observational_case():
             return predict(x[None])[0]
         if not s:
             return mean
-        own = list(s)
-        ridged = gram(reference, reference, own) + ridge * len(reference) * np.eye(len(reference))
+        present = list(s)
+        ridged = gram(reference, reference, present) + ridge * len(reference) * np.eye(len(reference))
         hybrid = reference.copy()
-        hybrid[:, own] = x[own]
-        return mean + np.linalg.solve(ridged, gram(reference, x[None], own))[:, 0] @ (predict(hybrid) - mean)
+        hybrid[:, present] = x[present]
+        return mean + np.linalg.solve(ridged, gram(reference, x[None], present))[:, 0] @ (
+            predict(hybrid) - mean
+        )
 
     values = [[enumerate_shapley(lambda s: value(x, s)[o], d) for o in range(2)] for x in rows]
     save(

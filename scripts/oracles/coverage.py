@@ -39,10 +39,10 @@ def forest(rng, d, trees, depth=4):
     def predict(X):
         total = np.zeros(len(X))
         for t in range(trees):
-            at = np.zeros(len(X), dtype=int)
+            node = np.zeros(len(X), dtype=int)
             for _ in range(depth):
-                at = 2 * at + 1 + (X[np.arange(len(X)), column[t, at]] > limit[t, at])
-            total += leaf[t, at - inner]
+                node = 2 * node + 1 + (X[np.arange(len(X)), column[t, node]] > limit[t, node])
+            total += leaf[t, node - inner]
         return total
 
     return predict
@@ -57,8 +57,8 @@ def vote(rng, d):
 
 
 def all_positive(rng, d):
-    some = rng.integers(2, d + 1)
-    return lambda X: 12.0 * (X[:, :some] > 0).all(axis=1)
+    n_columns = rng.integers(2, d + 1)
+    return lambda X: 12.0 * (X[:, :n_columns] > 0).all(axis=1)
 
 
 FUNCTIONS = {
@@ -92,9 +92,12 @@ def shapley(values):
     d = int(math.log2(len(values)))
     coalitions, size = np.arange(2**d), sizes(d)
     weight = np.array([1 / (d * math.comb(d - 1, s)) for s in range(d)])
-    without = [coalitions[coalitions >> j & 1 == 0] for j in range(d)]
+    lacking = [coalitions[coalitions >> j & 1 == 0] for j in range(d)]
     return np.array(
-        [weight[size[own]] @ (values[own | 1 << j] - values[own]) for j, own in enumerate(without)]
+        [
+            weight[size[subset]] @ (values[subset | 1 << j] - values[subset])
+            for j, subset in enumerate(lacking)
+        ]
     )
 
 
@@ -107,9 +110,9 @@ def of_function(rng, kind, way):
         x, background = np.abs(x), -np.abs(background)
     present = np.arange(2**d)[:, None] >> np.arange(d) & 1 == 1
     truth = shapley(np.mean([function(np.where(present, x, b)) for b in background], axis=0))
-    found = riesz.Explainer(function, background, seed=int(rng.integers(2**32)), **settings)([x])
-    assert found.exactness == "estimated", way
-    return found.values[0] - truth, found.std_error[0]
+    explanation = riesz.Explainer(function, background, seed=int(rng.integers(2**32)), **settings)([x])
+    assert explanation.exactness == "estimated", way
+    return explanation.values[0] - truth, explanation.std_error[0]
 
 
 def of_rare_event(rng, d, limit, draws):
@@ -126,11 +129,11 @@ def of_rare_event(rng, d, limit, draws):
             values[s] = function(reference).mean() if not on else function([x])[0]
             continue
         slope = np.linalg.solve(fitted[np.ix_(on, on)], fitted[on, 0])
-        centre, rest = mean[0] + slope @ (x - mean)[on], fitted[0, 0] - slope @ fitted[on, 0]
-        values[s] = 10.0 * norm.sf(limit, centre, math.sqrt(rest))
+        centre, variance = mean[0] + slope @ (x - mean)[on], fitted[0, 0] - slope @ fitted[on, 0]
+        values[s] = 10.0 * norm.sf(limit, centre, math.sqrt(variance))
     game = riesz.Observational(reference, conditional="gaussian", draws=draws)
-    found = riesz.Explainer(function, game=game, seed=int(rng.integers(2**32)))([x])
-    return found.values[0] - shapley(values), found.std_error[0]
+    explanation = riesz.Explainer(function, game=game, seed=int(rng.integers(2**32)))([x])
+    return explanation.values[0] - shapley(values), explanation.std_error[0]
 
 
 def main():

@@ -31,7 +31,7 @@ class BackDoor:
     """y = 1.5 x - 2 z + noise, with x = z + noise."""
 
     name, n, graph, treatment = "linear back door", 100, "z -> x; z -> y; x -> y", ["x"]
-    at, baseline = {"x": [-1.0, 0.5, 1.0]}, {"x": 0.0}
+    settings, baseline = {"x": [-1.0, 0.5, 1.0]}, {"x": 0.0}
     truth = [-1.5, 0.75, 1.5]
 
     def sample(self, rng, n):
@@ -44,7 +44,7 @@ class FrontDoor:
     """m = 0.8 x + noise, y = 1.5 m + u + noise, where u moves x."""
 
     name, n, graph, treatment = "linear front door", 100, "x -> m -> y; x <-> y", ["x"]
-    at, baseline = {"x": [-1.0, 0.5, 1.0]}, {"x": 0.0}
+    settings, baseline = {"x": [-1.0, 0.5, 1.0]}, {"x": 0.0}
     truth = [-1.2, 0.6, 1.2]
 
     def sample(self, rng, n):
@@ -61,7 +61,7 @@ class InTime:
     """Linear, with time-varying confounding: E[y | do(a0, a1)] = 2.05 a0 + 2 a1."""
 
     name, n, graph, treatment = "linear, in time", 100, TIME, ["a0", "a1"]
-    at, baseline = {"a0": [1.0, 0.0, 1.0], "a1": [0.0, 1.0, 1.0]}, {"a0": 0.0, "a1": 0.0}
+    settings, baseline = {"a0": [1.0, 0.0, 1.0], "a1": [0.0, 1.0, 1.0]}, {"a0": 0.0, "a1": 0.0}
     truth = [2.05, 2.0, 4.05]
 
     def sample(self, rng, n):
@@ -82,7 +82,7 @@ class Curved:
     """y = sin(1.5 x) + cos(z) x / 2 - z² / 2 + noise."""
 
     name, n, graph, treatment = "nonlinear back door", 150, "z -> x; z -> y; x -> y", ["x"]
-    at, baseline = {"x": [-1.0, 0.5, 1.5]}, {"x": 0.0}
+    settings, baseline = {"x": [-1.0, 0.5, 1.5]}, {"x": 0.0}
 
     def sample(self, rng, n, x=None):
         z = rng.normal(size=n)
@@ -98,7 +98,7 @@ class CurvedInTime:
     """Treatments in time that act through tanh and a product with what they move."""
 
     name, n, graph, treatment = "nonlinear, in time", 150, TIME, ["a0", "a1"]
-    at, baseline = {"a0": [1.0, 0.0, 1.0], "a1": [0.0, 1.0, 1.0]}, {"a0": 0.0, "a1": 0.0}
+    settings, baseline = {"a0": [1.0, 0.0, 1.0], "a1": [0.0, 1.0, 1.0]}, {"a0": 0.0, "a1": 0.0}
 
     def sample(self, rng, n, a0=None, a1=None):
         l0 = rng.normal(size=n)
@@ -113,10 +113,12 @@ def truth_of(design):
     """The contrasts, by simulating what is set."""
     if hasattr(design, "truth"):
         return np.array(design.truth)
-    of = lambda **what: design.sample(np.random.default_rng(1), PEOPLE, **what)["y"].mean()
-    base = of(**design.baseline)
-    rows = zip(*design.at.values())
-    return np.array([of(**dict(zip(design.at, row))) - base for row in rows])
+    mean_outcome = lambda **treatments: design.sample(np.random.default_rng(1), PEOPLE, **treatments)[
+        "y"
+    ].mean()
+    base = mean_outcome(**design.baseline)
+    rows = zip(*design.settings.values())
+    return np.array([mean_outcome(**dict(zip(design.settings, row))) - base for row in rows])
 
 
 def fitted(design, data, seed=0):
@@ -130,14 +132,14 @@ def coverage(design, seed, repetitions):
     truth, errors, sds = truth_of(design), [], []
     for k in range(repetitions):
         data = design.sample(np.random.default_rng([seed, k]), design.n)
-        told = fitted(design, data, k).effect(pd.DataFrame(design.at), baseline=design.baseline)
-        errors.append(told.mean - truth)
-        sds.append(told.sd)
+        effect = fitted(design, data, k).effect(pd.DataFrame(design.settings), baseline=design.baseline)
+        errors.append(effect.mean - truth)
+        sds.append(effect.sd)
     errors, sds = np.array(errors), np.array(sds)
     shares = {}
     for level, reach in LEVELS.items():
-        held = (np.abs(errors) <= reach * sds).mean(axis=1)
-        shares[level] = held.mean(), held.std(ddof=1) / math.sqrt(repetitions)
+        covered = (np.abs(errors) <= reach * sds).mean(axis=1)
+        shares[level] = covered.mean(), covered.std(ddof=1) / math.sqrt(repetitions)
     words = ", ".join(f"{level:.0%}: {share:.3f} ± {se:.3f}" for level, (share, se) in shares.items())
     rmse = math.sqrt((errors**2).mean())
     print(f"{design.name:22} n = {design.n}: {words}; mean sd {sds.mean():.3f}, RMSE {rmse:.3f}", flush=True)
@@ -163,7 +165,7 @@ def rivals(seed):
         (FrontDoor(), "frontdoor.two_stage_regression"),
     ):
         data = pd.DataFrame(design.sample(np.random.default_rng([seed, 999]), 400))
-        own = fitted(design, data).effect(1.0, baseline=0.0)
+        ours = fitted(design, data).effect(1.0, baseline=0.0)
         arrows = [
             arrow.split("->")
             for arrow in (
@@ -174,18 +176,18 @@ def rivals(seed):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = dowhy.CausalModel(data, treatment="x", outcome="y", graph=dot)
-            found = model.identify_effect(proceed_when_unidentifiable=True)
+            estimand = model.identify_effect(proceed_when_unidentifiable=True)
             other = float(
-                model.estimate_effect(found, method_name=method, control_value=0, treatment_value=1).value
+                model.estimate_effect(estimand, method_name=method, control_value=0, treatment_value=1).value
             )
-        others = {"DoWhy": other}
+        estimates = {"DoWhy": other}
         if "z" in data:
             dml = LinearDML(random_state=0).fit(data["y"], data["x"], W=data[["z"]])
-            others["EconML"] = float(dml.const_marginal_ate())
-        for who, other in others.items():
-            apart = (own.mean[0] - other) / own.sd[0]
+            estimates["EconML"] = float(dml.const_marginal_ate())
+        for who, other in estimates.items():
+            apart = (ours.mean[0] - other) / ours.sd[0]
             print(
-                f"{design.name:22} riesz {own.mean[0]:.3f} ± {own.sd[0]:.3f}, {who} {other:.3f}, truth "
+                f"{design.name:22} riesz {ours.mean[0]:.3f} ± {ours.sd[0]:.3f}, {who} {other:.3f}, truth "
                 f"{design.truth[-1]}"
             )
             right &= abs(apart) < 4

@@ -94,13 +94,13 @@ def build(terms):
     theta."""
     kernels, description, names = None, [], []
     for scale, factors in terms:
-        product, own = ConstantKernel(scale), [[("constant_value", 0, 1.0)]]
+        product, term_names = ConstantKernel(scale), [[("constant_value", 0, 1.0)]]
         for factor, _, parameters in factors:
             product = product * factor
-            own.append(parameters)
+            term_names.append(parameters)
         kernels = product if kernels is None else kernels + product
         description.append({"scale": scale, "factors": [d for _, d, _ in factors]})
-        names.append(own)
+        names.append(term_names)
     return kernels, description, names
 
 
@@ -110,16 +110,19 @@ def reorder(kernel, names, gradient):
     slots = []
     for h in kernel.hyperparameters:
         slots += [(h.name.rsplit("__", 1)[-1], i) for i in range(h.n_elements)]
-    out, at = [], 0
+    out, offset = [], 0
     for term in names:
         for parameters in term:
             known = [p for p in parameters if p]
             count = len(known)
-            here = {slot: float(g) for slot, g in zip(slots[at : at + count], gradient[at : at + count])}
-            assert len(here) == count
-            out += [None if p is None else p[2] * here[p[0], p[1]] for p in parameters]
-            at += count
-    return out, [float(g) for g in gradient[at:]]
+            by_slot = {
+                slot: float(g)
+                for slot, g in zip(slots[offset : offset + count], gradient[offset : offset + count])
+            }
+            assert len(by_slot) == count
+            out += [None if p is None else p[2] * by_slot[p[0], p[1]] for p in parameters]
+            offset += count
+    return out, [float(g) for g in gradient[offset:]]
 
 
 def regression(data):
@@ -129,19 +132,19 @@ def regression(data):
         x, y = data[dataset]
         train, test = x[:-10], x[-10:]
         y = y[: len(train)]
-        spread = y.std(axis=0) if normalize_y else np.ones(y.shape[1:])
+        scale = y.std(axis=0) if normalize_y else np.ones(y.shape[1:])
         kernel, description, names = build(terms)
-        extra = 0.0 if row_noise is None else row_noise / spread**2
+        extra = 0.0 if row_noise is None else row_noise / scale**2
         # With the noise as a kernel for its derivative; as a constant for predictions without it.
         with_white = kernel + WhiteKernel(noise)
-        own = {"optimizer": None, "normalize_y": normalize_y}
-        tuned = GaussianProcessRegressor(with_white, alpha=extra + 1e-300, **own).fit(train, y)
+        options = {"optimizer": None, "normalize_y": normalize_y}
+        tuned = GaussianProcessRegressor(with_white, alpha=extra + 1e-300, **options).fit(train, y)
         value, gradient = tuned.log_marginal_likelihood(with_white.theta, eval_gradient=True)
         gradient, noise_gradient = reorder(with_white, names, gradient)
-        model = GaussianProcessRegressor(kernel, alpha=noise + extra, **own).fit(train, y)
+        model = GaussianProcessRegressor(kernel, alpha=noise + extra, **options).fit(train, y)
         mean, sd = model.predict(test, return_std=True)
         _, covariance = model.predict(test, return_cov=True)
-        covariance = covariance if y.ndim == 1 else covariance[..., 0] / spread[0] ** 2
+        covariance = covariance if y.ndim == 1 else covariance[..., 0] / scale[0] ** 2
         cases.append(
             {
                 "name": name,
@@ -150,13 +153,13 @@ def regression(data):
                 "noise": noise,
                 "row_noise": None if row_noise is None else row_noise.tolist(),
                 "normalize_y": normalize_y,
-                "coef": (model.alpha_ / (spread if y.ndim == 1 else 1 / spread))
+                "coef": (model.alpha_ / (scale if y.ndim == 1 else 1 / scale))
                 .reshape(len(train), -1)
                 .tolist(),
                 "mean": mean.reshape(10, -1).tolist(),
                 "sd": sd.reshape(10, -1).tolist(),
                 "covariance": covariance.tolist(),
-                "value": float(value - len(train) * np.log(spread).sum()),
+                "value": float(value - len(train) * np.log(scale).sum()),
                 "gradient": gradient + noise_gradient,
             }
         )
@@ -233,8 +236,8 @@ def classification(data):
         model.pi_, model.W_sr_, model.L_ = pi, root, lower
         cross = kernel(train, test)
         mean = cross.T @ (y - pi)
-        half = solve_triangular(lower, root[:, None] * cross, lower=True)
-        variance = kernel.diag(test) - (half**2).sum(axis=0)
+        whitened = solve_triangular(lower, root[:, None] * cross, lower=True)
+        variance = kernel.diag(test) - (whitened**2).sum(axis=0)
 
         def average(m, s):
             density = lambda f: expit(f) * np.exp(-0.5 * ((f - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))

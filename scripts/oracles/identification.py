@@ -29,8 +29,8 @@ def main(seed: int, count: int) -> None:
         arrows = [pair for pair in pairs if random.random() < 0.45]
         hidden = [pair for pair in pairs if random.random() < 0.25]
         outcomes = random.sample(names, random.choice([1, 1, 2]))
-        rest = [name for name in names if name not in outcomes]
-        treatments = random.sample(rest, min(len(rest), random.choice([1, 1, 2])))
+        remaining = [name for name in names if name not in outcomes]
+        treatments = random.sample(remaining, min(len(remaining), random.choice([1, 1, 2])))
         text = "\n".join([*names, *(f"{a} -> {b}" for a, b in arrows), *(f"{a} <-> {b}" for a, b in hidden)])
         try:
             effect_formula(text, treatment=treatments, outcome=outcomes)

@@ -27,7 +27,7 @@ from riesz.kernels import RBF, Categorical, Laplacian, Linear
 
 ALPHAS = (0.01, 0.05, 0.1)
 DRAWS = 99
-LEAST = 100
+MIN_RUNS = 100
 ALARM = 1e-3
 SCALES = [0.25, 0.5, 1, 2, 4]
 
@@ -89,12 +89,14 @@ NULL = {
     **{f"mmd, {rows}, 60 and 5 rows": (mmd(rows, 60, 5), False) for rows in ROWS},
     **{f"mmd, {rows}, aggregated": (mmd(rows, 15, 20, **AGGREGATED), False) for rows in ROWS if rows != "levels"},
     "mmd, normal, aggregated, product": (mmd("normal", 15, 20, **AGGREGATED, **PRODUCT), False),
-    "mmd, normal, 3 and 3 rows, aggregated": (mmd("normal", 3, 3, 2, kernel=[RBF(1e4), RBF(2e4)], **PRODUCT), False),
+    "mmd, normal, 3 and 3 rows, "
+    "aggregated": (mmd("normal", 3, 3, 2, kernel=[RBF(1e4), RBF(2e4)], **PRODUCT), False),
     "mmd, normal, linear time": (mmd("normal", 20, 20, estimator="linear"), True),
     "mmd, normal, blocks of 5": (mmd("normal", 20, 20, estimator="block", block_size=5), True),
     "mmd, two values, 300 and 2 rows, Linear()": (mmd("two values", 300, 2, 1, **LINEAR), False),
     "mmd, two values, 2 and 300 rows, Linear()": (mmd("two values", 2, 300, 1, **LINEAR), False),
-    "mmd, two values, 300 and 2 rows, Linear(), product": (mmd("two values", 300, 2, 1, **LINEAR, **PRODUCT), False),
+    "mmd, two values, 300 and 2 rows, Linear(), "
+    "product": (mmd("two values", 300, 2, 1, **LINEAR, **PRODUCT), False),
     "mmd, far from 0, Linear()": (mmd("far from 0", 20, 20, **LINEAR), True),
     "mmd, normal, Laplacian": (mmd("normal", 20, 20, kernel=Laplacian(1.0)), True),
     **{f"hsic, {rows}": (hsic(rows, "normal", 25), rows in SMOOTH) for rows in ROWS},
@@ -113,7 +115,7 @@ def shifted(rng, **settings):
     return riesz.mmd_test(X, Z, **settings, **drawn(rng))
 
 
-def together(rng, **settings):
+def dependent(rng, **settings):
     """Columns differ in their dependence alone."""
     X, Z = rng.normal(size=(80, 2)), rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], size=80)
     return riesz.mmd_test(X, Z, **settings, **drawn(rng))
@@ -130,7 +132,7 @@ def moved(rng, offset):
     return riesz.mmd_test(X, Z, **LINEAR, **drawn(rng))
 
 
-def bent(rng, **settings):
+def curved(rng, **settings):
     """A square and a product of two columns; the fourth is a bystander."""
     X = rng.normal(size=(80, 4))
     y = X[:, 0] ** 2 + 1.5 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=80)
@@ -145,42 +147,42 @@ def sign(rng):
 
 #: Case to its test, a p-value of it, and the least chance with which that is at most .05.
 POWER = {
-    "the hidden feature": (shifted, lambda found: found.adjusted_pvalues[1], 0.8),
-    "the hidden feature, alone": (shifted, lambda found: found.alone_pvalues[1], 0.9),
-    "dependence alone": (together, lambda found: found.pvalue, 0.8),
-    "a fine difference, aggregated": (fine, lambda found: found.pvalue, 0.8),
-    "moved by 1, Linear()": (lambda rng: moved(rng, 0.0), lambda found: found.pvalue, 0.9),
-    "moved by 1, Linear(), far from 0": (lambda rng: moved(rng, 1e6), lambda found: found.pvalue, 0.9),
-    "a square": (bent, lambda found: found.adjusted_pvalues[0], 0.8),
-    "a product of two": (bent, lambda found: found.adjusted_pvalues[2], 0.6),
+    "the hidden feature": (shifted, lambda result: result.adjusted_pvalues[1], 0.8),
+    "the hidden feature, alone": (shifted, lambda result: result.alone_pvalues[1], 0.9),
+    "dependence alone": (dependent, lambda result: result.pvalue, 0.8),
+    "a fine difference, aggregated": (fine, lambda result: result.pvalue, 0.8),
+    "moved by 1, Linear()": (lambda rng: moved(rng, 0.0), lambda result: result.pvalue, 0.9),
+    "moved by 1, Linear(), far from 0": (lambda rng: moved(rng, 1e6), lambda result: result.pvalue, 0.9),
+    "a square": (curved, lambda result: result.adjusted_pvalues[0], 0.8),
+    "a product of two": (curved, lambda result: result.adjusted_pvalues[2], 0.6),
     "a square, unbiased": (
-        lambda rng: bent(rng, estimator="unbiased"),
-        lambda found: found.adjusted_pvalues[0],
+        lambda rng: curved(rng, estimator="unbiased"),
+        lambda result: result.adjusted_pvalues[0],
         0.7,
     ),
-    "three together": (sign, lambda found: found.beyond.pvalue, 0.8),
+    "three together": (sign, lambda result: result.beyond.pvalue, 0.8),
 }
 
 #: Case to its test, and a p-value whose level is kept although others differ.
 BYSTANDERS = {
-    "mmd, alone": (shifted, lambda found: found.alone_pvalues[2]),
-    "mmd, alone, where dependence differs": (together, lambda found: found.alone_pvalues[0]),
-    "hsic, alone": (bent, lambda found: found.alone_pvalues[3]),
+    "mmd, alone": (shifted, lambda result: result.alone_pvalues[2]),
+    "mmd, alone, where dependence differs": (dependent, lambda result: result.alone_pvalues[0]),
+    "hsic, alone": (curved, lambda result: result.alone_pvalues[3]),
 }
 
 
-def pvalues(found):
+def pvalues(result):
     """The p-values of a test of which each keeps the level if nothing differs."""
-    told = {
-        "whole": found.pvalue,
-        "adjusted": found.adjusted_pvalues.min(),
-        "first feature": found.pvalues[0],
+    by_name = {
+        "whole": result.pvalue,
+        "adjusted": result.adjusted_pvalues.min(),
+        "first feature": result.pvalues[0],
     }
-    if found.alone_pvalues is not None:
-        told["first alone"] = found.alone_pvalues[0]
-    if found.beyond is not None:
-        told["beyond"] = found.beyond.pvalue
-    return told
+    if result.alone_pvalues is not None:
+        by_name["first alone"] = result.alone_pvalues[0]
+    if result.beyond is not None:
+        by_name["beyond"] = result.beyond.pvalue
+    return by_name
 
 
 #: Case to what makes p-values, the claim about them ("at most", "equal", or the least power), and which of
@@ -191,12 +193,12 @@ CASES = {
         for name, (run, exact) in NULL.items()
     },
     **{
-        f"bystander: {name}": (lambda rng, run=run, of=of: {"p": of(run(rng))}, "at most")
-        for name, (run, of) in BYSTANDERS.items()
+        f"bystander: {name}": (lambda rng, run=run, pvalue=pvalue: {"p": pvalue(run(rng))}, "at most")
+        for name, (run, pvalue) in BYSTANDERS.items()
     },
     **{
-        f"power: {name}": (lambda rng, run=run, of=of: {"p": of(run(rng))}, power)
-        for name, (run, of, power) in POWER.items()
+        f"power: {name}": (lambda rng, run=run, pvalue=pvalue: {"p": pvalue(run(rng))}, power)
+        for name, (run, pvalue, power) in POWER.items()
     },
 }
 
@@ -204,24 +206,24 @@ CASES = {
 def count(number, seed, seconds):
     """The p-values of a case in every run."""
     make, _ = list(CASES.values())[number]
-    rng, until, told = np.random.default_rng([seed, number]), time.monotonic() + seconds, []
-    while len(told) < LEAST or time.monotonic() < until:
-        told.append(make(rng))
-    return {name: np.array([one[name] for one in told]) for name in told[0]}
+    rng, until, results = np.random.default_rng([seed, number]), time.monotonic() + seconds, []
+    while len(results) < MIN_RUNS or time.monotonic() < until:
+        results.append(make(rng))
+    return {name: np.array([result[name] for result in results]) for name in results[0]}
 
 
-def verdicts(claim, found):
+def verdicts(claim, counted):
     """For each kind of p-value what was counted, and how unlikely it is under the claim."""
-    for name, p in found.items():
+    for name, p in counted.items():
         runs = len(p)
         counts = [int((p <= alpha + 1e-12).sum()) for alpha in ALPHAS]
         if isinstance(claim, float):
             yield name, counts, runs, [binom.cdf(counts[1], runs, claim)]
             continue
-        chances = [binom.sf(k - 1, runs, alpha) for k, alpha in zip(counts, ALPHAS)]
+        probabilities = [binom.sf(k - 1, runs, alpha) for k, alpha in zip(counts, ALPHAS)]
         if claim == "equal" and name == "whole":
-            chances += [binom.cdf(k, runs, alpha) for k, alpha in zip(counts, ALPHAS)]
-        yield name, counts, runs, chances
+            probabilities += [binom.cdf(k, runs, alpha) for k, alpha in zip(counts, ALPHAS)]
+        yield name, counts, runs, probabilities
 
 
 def main():
@@ -229,15 +231,15 @@ def main():
     minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 5.0
     workers = os.cpu_count() or 1
     seconds = 60 * minutes * workers / len(CASES)
-    told = []
+    rows = []
     with concurrent.futures.ProcessPoolExecutor(workers) as pool:
-        found = pool.map(count, range(len(CASES)), [seed] * len(CASES), [seconds] * len(CASES))
-        for (name, (_, claim)), counted in zip(CASES.items(), found):
-            told += [(f"{name}: {which}", claim, *rest) for which, *rest in verdicts(claim, counted)]
-    limit = ALARM / sum(len(chances) for *_, chances in told)
+        mapped = pool.map(count, range(len(CASES)), [seed] * len(CASES), [seconds] * len(CASES))
+        for (name, (_, claim)), counted in zip(CASES.items(), mapped):
+            rows += [(f"{name}: {which}", claim, *numbers) for which, *numbers in verdicts(claim, counted)]
+    limit = ALARM / sum(len(probabilities) for *_, probabilities in rows)
     failed = False
-    for name, claim, counts, runs, chances in told:
-        wrong = bool(min(chances) < limit)
+    for name, claim, counts, runs, probabilities in rows:
+        wrong = bool(min(probabilities) < limit)
         failed |= wrong
         shares = "  ".join(f"{k / runs:.3f}" for k in counts)
         claimed = f"at least {claim} at .05" if isinstance(claim, float) else claim

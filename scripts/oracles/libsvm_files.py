@@ -83,8 +83,8 @@ def scaled(file, x, y, options, scaling, target=None):
         mapped = np.where(high > low, lower + (upper - lower) * (x - low) / (high - low), 0.0)
     values = np.array(answers(model, mapped[TRAINED:]))
     if target is not None:
-        least, most = y[:TRAINED].min(), y[:TRAINED].max()
-        values = least + (values - target[0]) * (most - least) / (target[1] - target[0])
+        y_low, y_high = y[:TRAINED].min(), y[:TRAINED].max()
+        values = y_low + (values - target[0]) * (y_high - y_low) / (target[1] - target[0])
     return {"file": file, "range": ranges.name, "x": x[TRAINED:].tolist(), "decision": values.tolist()}
 
 

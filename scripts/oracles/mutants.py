@@ -35,7 +35,7 @@ import riesz
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RIESZ = os.environ.get("RIESZ", ROOT / "target/release/riesz")
-LEAST = 1500
+MIN_MUTANTS = 1500
 SECONDS, MEMORY = 20, 4 << 30
 
 NUMBERS = (
@@ -176,22 +176,22 @@ def grafted(tree, rng):
     """A JSON value of which one part is replaced, left out, doubled, or taken from another place."""
     tree = copy.deepcopy(tree)
     ways = [path for path in places(tree) if path]
-    *path, last = rng.choice(ways)
+    *path, leaf = rng.choice(ways)
     parent = tree
     for key in path:
         parent = parent[key]
     way = rng.randrange(4)
     if way == 0:
-        del parent[last]
+        del parent[leaf]
     elif way == 1 and isinstance(parent, list):
-        parent.insert(last, copy.deepcopy(parent[last]))
+        parent.insert(leaf, copy.deepcopy(parent[leaf]))
     elif way == 2:
         other = tree
         for key in rng.choice(ways):
             other = other[key]
-        parent[last] = copy.deepcopy(other)
+        parent[leaf] = copy.deepcopy(other)
     else:
-        parent[last] = copy.deepcopy(rng.choice(PARTS))
+        parent[leaf] = copy.deepcopy(rng.choice(PARTS))
     return tree
 
 
@@ -201,30 +201,30 @@ def damaged(data, other, rng):
     for _ in range(rng.choice([1, 1, 1, 2, 5])):
         if not data:
             break
-        at = rng.randrange(len(data))
-        length = min(len(data) - at, rng.choice([1, 2, 8, 50, 500]))
+        offset = rng.randrange(len(data))
+        length = min(len(data) - offset, rng.choice([1, 2, 8, 50, 500]))
         way = rng.randrange(9)
         if way == 0:
-            data[at] ^= 1 << rng.randrange(8)
+            data[offset] ^= 1 << rng.randrange(8)
         elif way == 1:
-            data[at] = rng.randrange(256)
+            data[offset] = rng.randrange(256)
         elif way == 2:
-            del data[at : at + length]
+            del data[offset : offset + length]
         elif way == 3:
-            del data[at:]
+            del data[offset:]
         elif way == 4:
-            data[at:at] = data[at : at + length] * rng.choice([1, 1, 20])
+            data[offset:offset] = data[offset : offset + length] * rng.choice([1, 1, 20])
         elif way == 5:
             start = rng.randrange(len(other))
-            data[at : at + rng.choice([0, length])] = other[start : start + length]
+            data[offset : offset + rng.choice([0, length])] = other[start : start + length]
         elif way == 6:
-            data[at : at + length] = rng.randbytes(length)
+            data[offset : offset + length] = rng.randbytes(length)
         elif way == 7 and (numbers := list(re.finditer(rb"[-+]?[0-9.]+(?:e[-+]?\d+)?", data))):
             start, end = rng.choice(numbers).span()
             data[start:end] = rng.choice(NUMBERS).encode()
         elif way == 8 and len(lines := bytes(data).split(b"\n")) > 2:
-            one, two = rng.randrange(len(lines)), rng.randrange(len(lines))
-            lines[one], lines[two] = lines[two], lines[one] if rng.random() < 0.5 else lines[two]
+            first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[first], lines[second] = lines[second], lines[first] if rng.random() < 0.5 else lines[second]
             data = bytearray(b"\n".join(lines))
     return bytes(data)
 
@@ -269,7 +269,7 @@ class Trial:
         return name, data, mended, rng
 
     def judge(self, number):
-        """What is wrong with riesz, if anything."""
+        """The faults of riesz on one mutant, if there are any."""
         name, data, mended, rng = self.mutant(number)
         place = self.folder / f"mutant-{number}.{name.split('.')[1]}"
         place.write_bytes(data)
@@ -283,16 +283,16 @@ class Trial:
             except subprocess.TimeoutExpired:
                 wrong.append(f"{words}: takes longer than {SECONDS} s")
                 continue
-            said = done.stderr.decode(errors="replace")
-            lines = said.splitlines()
+            message = done.stderr.decode(errors="replace")
+            lines = message.splitlines()
             # Code 1 is that of values which no longer add up.
             allowed = (0, 1, 2) if name.startswith("e.") else (0, 2)
-            if done.returncode not in allowed or "bug in riesz" in said or "panicked" in said:
-                wrong.append(f"{words}: code {done.returncode}: {said.strip()[:500]}")
+            if done.returncode not in allowed or "bug in riesz" in message or "panicked" in message:
+                wrong.append(f"{words}: code {done.returncode}: {message.strip()[:500]}")
             elif done.returncode and (
-                [line.startswith("error: ") for line in lines] != [True] or len(said) > 2000
+                [line.startswith("error: ") for line in lines] != [True] or len(message) > 2000
             ):
-                wrong.append(f"{words}: not one sentence: {said.strip()[:500]}")
+                wrong.append(f"{words}: not one sentence: {message.strip()[:500]}")
             elif (
                 done.returncode == 0
                 and model
@@ -308,7 +308,7 @@ class Trial:
         if wrong:
             kept = pathlib.Path(tempfile.gettempdir()) / place.name
             kept.write_bytes(data)
-            wrong = [f"{kept} (of {name}): {one}" for one in wrong]
+            wrong = [f"{kept} (of {name}): {problem}" for problem in wrong]
         place.unlink()
         return wrong
 
@@ -316,11 +316,11 @@ class Trial:
     def in_python(place, data):
         try:
             if place.suffix == ".json":
-                found = riesz.Explanation.load(place)
-                repr(found), found.values, found.feature_names, found.provenance, found._repr_html_()
+                loaded = riesz.Explanation.load(place)
+                repr(loaded), loaded.values, loaded.feature_names, loaded.provenance, loaded._repr_html_()
             else:
-                found = riesz.Expansion.load(place)
-                repr(found)
+                loaded = riesz.Expansion.load(place)
+                repr(loaded)
         except ValueError:
             pass
         except BaseException as error:
@@ -341,7 +341,7 @@ def main():
     ):
         prepare(pathlib.Path(folder))
         trial = Trial(pathlib.Path(folder), seed)
-        while number < LEAST or time.monotonic() < until:
+        while number < MIN_MUTANTS or time.monotonic() < until:
             batch = range(number, number + 100)
             for wrong in pool.map(trial.judge, batch):
                 broken += bool(wrong)

@@ -38,12 +38,12 @@ def main():
     linear = {"factor": "linear", "columns": columns, "center": [0.0] * d, "scale": [1.0] * d}
     polynomial = {"factor": "polynomial", "columns": columns, "degree": 3, "gamma": 0.07, "coef0": 1.5}
     polynomial |= {"center": [0.0] * d, "scale": [1.0] * d}
-    one = lambda factor: {"terms": [{"scale": 1.0, "factors": [factor]}]}
+    one_term = lambda factor: {"terms": [{"scale": 1.0, "factors": [factor]}]}
     kernels = [
         ("rbf", dict(kernel="rbf", gamma=0.08), stationary("gaussian", float(np.sqrt(1 / 0.16)), d)),
         ("laplacian", dict(kernel="laplacian", gamma=0.05), stationary("exponential", 20.0, d)),
-        ("linear", dict(kernel="linear"), one(linear)),
-        ("polynomial", dict(kernel="poly", degree=3, gamma=0.07, coef0=1.5), one(polynomial)),
+        ("linear", dict(kernel="linear"), one_term(linear)),
+        ("polynomial", dict(kernel="poly", degree=3, gamma=0.07, coef0=1.5), one_term(polynomial)),
     ]
     cases = []
     for name, parameters, kernel in kernels:

@@ -39,7 +39,7 @@ def case(name, kernel, profile, x, y, points, new):
     ratios = tape.gradient(total, [p.unconstrained_variable for p in parameters])
     mean, variance = model.predict_f(new)
     # GPflow's own counts the determinant once, however many targets there are.
-    each = [
+    per_target = [
         gpflow.models.SGPR((x, y[:, [o]]), kernel, points, noise_variance=0.15) for o in range(y.shape[1])
     ]
     return {
@@ -49,7 +49,7 @@ def case(name, kernel, profile, x, y, points, new):
         "lengthscale": np.ravel(kernel.lengthscales.numpy()).tolist(),
         "noise": 0.15,
         "lower": float(value.numpy()),
-        "upper": float(sum(one.upper_bound().numpy() for one in each)),
+        "upper": float(sum(target_model.upper_bound().numpy() for target_model in per_target)),
         "gradient": np.concatenate(
             [np.ravel(slope / ratio) for slope, ratio in zip(slopes, ratios)]
         ).tolist(),
@@ -64,7 +64,7 @@ def main():
     y = np.stack([np.sin(2 * x[:, 0]) + x[:, 1], x[:, 1] * x[:, 2]], axis=1)
     y = (y + 0.3 * rng.normal(size=y.shape)).round(4)
     points, new = rng.normal(size=(12, 3)).round(4), rng.normal(size=(5, 3)).round(4)
-    of = gpflow.kernels
+    kernels = gpflow.kernels
     value = {
         "made_by": f"scripts/oracles/sparse_gp.py with GPflow {gpflow.__version__}",
         "x": x.tolist(),
@@ -74,15 +74,17 @@ def main():
         "cases": [
             case(
                 "one target",
-                of.SquaredExponential(1.3, [0.9, 1.4, 2.5]),
+                kernels.SquaredExponential(1.3, [0.9, 1.4, 2.5]),
                 "gaussian",
                 x,
                 y[:, :1],
                 points,
                 new,
             ),
-            case("two targets", of.SquaredExponential(1.3, [0.9, 1.4, 2.5]), "gaussian", x, y, points, new),
-            case("matern 3/2", of.Matern32(0.8, [1.9, 1.1, 3.0]), "matern32", x, y[:, :1], points, new),
+            case(
+                "two targets", kernels.SquaredExponential(1.3, [0.9, 1.4, 2.5]), "gaussian", x, y, points, new
+            ),
+            case("matern 3/2", kernels.Matern32(0.8, [1.9, 1.1, 3.0]), "matern32", x, y[:, :1], points, new),
         ],
     }
     OUT.write_text(json.dumps(value, separators=(",", ":")) + "\n")

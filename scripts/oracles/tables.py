@@ -29,8 +29,8 @@ FOLDER = pathlib.Path(__file__).parents[2] / "crates/riesz-cli/tests/tables"
 expected: list[dict] = []
 
 
-def numbers(least, most, missing=0, remark=None):
-    return {"kind": "numbers", "values": [least, most], "missing": missing, "remark": remark}
+def numbers(low, high, missing=0, remark=None):
+    return {"kind": "numbers", "values": [low, high], "missing": missing, "remark": remark}
 
 
 def categories(*levels, missing=0, remark=None):
@@ -173,8 +173,8 @@ def text_tables():
     table("decimals.csv", "a;b\n0,5;1\n1,25;2\n", "--decimal ,", a=numbers(0.5, 1.25), b=numbers(1, 2))
     grouped = numbers(1234.5, 2000, remark=thousands)
     table("decimals-grouped.csv", "a\n1.234,5\n2.000\n", "--decimal ,", a=grouped)
-    both = "can be read in two ways (row 1 (line 2) is '83,425', which is 83.425 or 83425)"
-    table("ambiguous.csv", csv(a=["83,425", "83,675"]), "--decimal ,", a=refused(both))
+    ambiguity = "can be read in two ways (row 1 (line 2) is '83,425', which is 83.425 or 83425)"
+    table("ambiguous.csv", csv(a=["83,425", "83,675"]), "--decimal ,", a=refused(ambiguity))
     table("ambiguous-points.csv", "a\n83.425\n83.675\n", "--decimal ,", a=refused("can be read in two ways"))
     two = numbers(1, 2)
     table(
@@ -225,7 +225,7 @@ def text_tables():
 def record_tables():
     a, b = numbers(1, 2), categories("x", "y")
     records = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
-    lines = "".join(json.dumps(one) + "\n" for one in records)
+    lines = "".join(json.dumps(record) + "\n" for record in records)
     table("lines.jsonl", lines, a=a, b=b)
     table("array.json", json.dumps(records), a=a, b=b)
     table("pretty.json", json.dumps(records, indent=2), a=a, b=b)
@@ -246,9 +246,9 @@ def arrow_tables():
     frame = pa.table({"a": [1.0, 2.0], "b": ["x", "y"]})
     a, b = numbers(1, 2), categories("x", "y")
 
-    def parquet(columns, **how):
+    def parquet(columns, **options):
         out = io.BytesIO()
-        pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), out, **how)
+        pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), out, **options)
         return out.getvalue()
 
     for codec in ["none", "snappy", "gzip", "brotli", "lz4", "zstd"]:
@@ -318,8 +318,8 @@ def workbooks():
     def workbook(*sheets):
         out = io.BytesIO()
         with pd.ExcelWriter(out) as writer:
-            for name, columns, where in sheets:
-                columns.to_excel(writer, sheet_name=name, index=False, startrow=where, startcol=where)
+            for name, columns, start in sheets:
+                columns.to_excel(writer, sheet_name=name, index=False, startrow=start, startcol=start)
         return out.getvalue()
 
     table("plain.xlsx", workbook(("data", frame, 0)), a=a, b=b)

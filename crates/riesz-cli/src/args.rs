@@ -1,6 +1,6 @@
 //! Options that several commands share.
 
-mod cause;
+mod causal_query;
 mod discrepancy;
 mod question;
 mod settings;
@@ -11,12 +11,12 @@ use clap::{Args, ValueEnum};
 use riesz::Table;
 use riesz::format::model::SavedModel;
 
-pub use cause::{CauseArgs, graph_of};
+pub use causal_query::{CauseArgs, graph_of};
 pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
 pub use settings::{OfModel, Protected, SettingArgs};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::input::{OpenTable, ReadOptions, TableFile};
 use crate::io::model_rows::{CellPolicy, MissingCells, UnseenLevels, typical_value};
@@ -85,12 +85,12 @@ impl Global {
     }
 }
 
-/// More threads than any machine has cores for are a slip, and could bring it down.
+/// A number of threads; more than any machine has cores for is a mistake, and could bring it down.
 fn threads(text: &str) -> std::result::Result<usize, String> {
-    const MOST: usize = 1024;
+    const MAX_THREADS: usize = 1024;
     match text.parse() {
-        Ok(count) if (1..=MOST).contains(&count) => Ok(count),
-        _ => Err(format!("it is a whole number from 1 to {MOST}")),
+        Ok(count) if (1..=MAX_THREADS).contains(&count) => Ok(count),
+        _ => Err(format!("it is a whole number from 1 to {MAX_THREADS}")),
     }
 }
 
@@ -101,7 +101,7 @@ pub struct TableArgs {
     /// comma, or else a semicolon, tab or bar]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// How texts write numbers: 0.5 or 0,5 [default: .]
+    /// Notation of numbers in text: 0.5 or 0,5 [default: .]
     #[arg(long, value_name = "MARK", value_enum, hide_possible_values = true)]
     pub decimal: Option<Decimal>,
     /// Encoding of a text file [default: UTF-8, or UTF-16 where a byte order mark says so]
@@ -110,8 +110,8 @@ pub struct TableArgs {
     /// Sheet of a workbook [default: the only one that has cells]
     #[arg(long, value_name = "NAME")]
     pub sheet: Option<String>,
-    /// What columns are, where they look like something else: 'zip=text,age=number'; 'riesz inspect' shows
-    /// what they are taken for
+    /// Types of columns, where they are detected wrongly: 'zip=text,age=number'; 'riesz inspect' shows the
+    /// detected types
     #[arg(long, value_name = "NAME=KIND,…", value_parser = column_choices)]
     pub column: Vec<ColumnChoices>,
     /// Cells that stand for missing values, besides empty ones, NA, N/A, NaN and null: '-9999,?'
@@ -170,7 +170,7 @@ fn column_choices(text: &str) -> std::result::Result<ColumnChoices, String> {
     }
 }
 
-/// What becomes of rows to learn from that have missing cells.
+/// Treatment of training rows with missing cells.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct RowArgs {
     /// A row with a missing value (an empty cell, NA, N/A, NaN, null, or one of --na-values): stop there, or
@@ -179,7 +179,7 @@ pub struct RowArgs {
     pub missing: MissingRows,
 }
 
-/// What becomes of rows with missing cells.
+/// Treatment of rows with missing cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum MissingRows {
     /// They are an error.
@@ -190,15 +190,15 @@ pub enum MissingRows {
 }
 
 impl RowArgs {
-    /// The table without those rows, if that is asked for.
-    pub fn of(self, mut file: TableFile) -> TableFile {
+    /// The table, without rows with missing cells if that is requested.
+    pub fn apply_to(self, mut file: TableFile) -> TableFile {
         file.options.drop_missing = self.missing == MissingRows::Drop;
         file.options.missing_remedy = ", or leave its row out with --missing drop";
         file
     }
 }
 
-/// What the features of LIBSVM's files are called.
+/// Names of the features of LIBSVM files.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "LIBSVM files")]
 pub struct FeatureNames {
@@ -215,13 +215,13 @@ impl FeatureNames {
         self.columns.iter().map(|name| name.trim().to_string()).collect()
     }
 
-    /// How to read tables, whose features have these names where they are LIBSVM data files.
+    /// Options for tables, whose features have these names where they are LIBSVM data files.
     pub fn tables(&self, table: &TableArgs) -> TableArgs {
         TableArgs { features: self.names(), ..table.clone() }
     }
 }
 
-/// What LIBSVM's files do not say.
+/// Information that LIBSVM files do not contain.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "LIBSVM files")]
 pub struct FeatureArgs {
@@ -236,7 +236,7 @@ pub struct FeatureArgs {
 }
 
 impl FeatureArgs {
-    /// As [`FeatureNames::tables`].
+    /// The arguments of [`FeatureNames::tables`].
     pub fn tables(&self, table: &TableArgs) -> TableArgs {
         self.called.tables(table)
     }
@@ -246,14 +246,14 @@ impl FeatureArgs {
         self.tables(table).source(path).open()
     }
 
-    /// An option that was given.
-    pub fn given(&self) -> Option<&'static str> {
+    /// The first option that was given.
+    pub fn first_given(&self) -> Option<&'static str> {
         let options = [("--scale", self.scale.is_some()), ("--columns", !self.called.columns.is_empty())];
-        options.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 }
 
-/// What becomes of cells that a model cannot take.
+/// Treatment of cells that a model cannot use.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Cells that the model cannot take")]
 pub struct CellArgs {
@@ -265,10 +265,10 @@ pub struct CellArgs {
     /// the most frequent category for categories, among the model's support points (all training rows, but
     /// for support vector machines); for a program those of the background
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
-    pub missing: Missing,
+    pub missing: MissingCellPolicy,
 }
 
-/// What becomes of categories that a model has not seen.
+/// Treatment of categories that a model has not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Unseen {
     /// They are an error.
@@ -278,9 +278,9 @@ pub enum Unseen {
     None,
 }
 
-/// What becomes of missing values.
+/// Treatment of missing values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Missing {
+pub enum MissingCellPolicy {
     /// They are an error.
     #[default]
     Error,
@@ -289,11 +289,13 @@ pub enum Missing {
 }
 
 impl CellArgs {
-    /// An option that was given.
-    pub fn given(&self) -> Option<String> {
-        let options =
-            [("--unseen", self.unseen != Unseen::Error), ("--missing", self.missing != Missing::Error)];
-        options.iter().find(|(_, given)| *given).map(|(option, _)| (*option).to_string())
+    /// The first option that was given.
+    pub fn first_given(&self) -> Option<String> {
+        let options = [
+            ("--unseen", self.unseen != Unseen::Error),
+            ("--missing", self.missing != MissingCellPolicy::Error),
+        ];
+        options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| (*option).to_string())
     }
 
     /// A model read from a file, ready for rows: if unseen categories are to be none of the known ones, its
@@ -305,7 +307,7 @@ impl CellArgs {
         Ok(saved)
     }
 
-    /// How rows meet a model that was [admitted](Self::admit).
+    /// The cell policy for a model that was [admitted](Self::admit).
     pub fn for_model(&self, points: &Table) -> Result<CellPolicy> {
         Ok(CellPolicy {
             missing: self.filling(points, "the model's support points")?,
@@ -316,7 +318,7 @@ impl CellArgs {
         })
     }
 
-    /// How rows meet a program whose background is `rows`.
+    /// The cell policy for a program whose background is `rows`.
     pub fn for_program(&self, rows: &Table) -> Result<CellPolicy> {
         if self.unseen != Unseen::Error {
             return Err(Failure::input(
@@ -328,7 +330,7 @@ impl CellArgs {
     }
 
     fn filling(&self, rows: &Table, source: &'static str) -> Result<MissingCells> {
-        if self.missing == Missing::Error {
+        if self.missing == MissingCellPolicy::Error {
             return Ok(MissingCells::Refuse(", or give --missing impute"));
         }
         if rows.rows() == 0 {

@@ -1,4 +1,5 @@
-//! Words on standard error: notes, errors and progress. A closed or full standard error is no reason to fail.
+//! Messages on standard error: notes, errors and progress. A closed or full standard error is no reason to
+//! fail.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -7,7 +8,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 
 /// Whether notes are left out, and those that were written.
 static NOTES: Mutex<(bool, BTreeSet<String>)> = Mutex::new((false, BTreeSet::new()));
@@ -66,16 +67,16 @@ impl Console {
     }
 }
 
-/// Runs `work` while behind `message` it is shown how far it is.
+/// Runs `work` while the progress `done` is shown behind `message`.
 pub fn watched<T>(console: &Console, message: &str, done: &riesz::Progress, work: impl FnOnce() -> T) -> T {
     let progress = console.progress(message);
-    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let (end, end_signal) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let progress = &progress;
         scope.spawn(move || {
             let start = Instant::now();
             let (mut before, mut left) = (0.0, None);
-            while ended.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
+            while end_signal.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
                 let (share, now) = (done.share(), start.elapsed());
                 if share != before {
                     (before, left) = (share, remaining(share, now).map(|left| left + now));
@@ -89,7 +90,8 @@ pub fn watched<T>(console: &Console, message: &str, done: &riesz::Progress, work
     })
 }
 
-/// How long work still takes of which a share took so long; `None` where that says nothing yet.
+/// The estimated remaining time after a share of the work took `took`; `None` while the share is too small to
+/// tell.
 fn remaining(share: f64, took: Duration) -> Option<Duration> {
     (share >= 0.01).then(|| took.mul_f64((1.0 - share) / share))
 }
@@ -144,14 +146,14 @@ fn one_line(text: &str) -> String {
     }
     // A file with thousands of columns would fill the screen with their names.
     let (head, tail) = (LONGEST * 3 / 4, LONGEST / 4);
-    let all: Vec<char> = line.chars().collect();
-    all[..head].iter().chain(&[' ', '…', ' ']).chain(&all[all.len() - tail..]).collect()
+    let characters: Vec<char> = line.chars().collect();
+    characters[..head].iter().chain(&[' ', '…', ' ']).chain(&characters[characters.len() - tail..]).collect()
 }
 
 /// Names in one column, values in another.
-pub fn aligned(facts: &[Fact]) -> String {
+pub fn aligned(facts: &[CardEntry]) -> String {
     let width = facts.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
-    let line = |fact: &Fact| format!("{:width$}  {}\n", printable(&fact.name), printable(&fact.value));
+    let line = |fact: &CardEntry| format!("{:width$}  {}\n", printable(&fact.name), printable(&fact.value));
     facts.iter().map(line).collect()
 }
 
@@ -160,14 +162,14 @@ mod tests {
     #[test]
     fn progress_says_what_is_left() {
         let seconds = std::time::Duration::from_secs;
-        let said = |share: f64, steps, took: u64| {
+        let progress_text = |share: f64, steps, took: u64| {
             let end = super::remaining(share, seconds(took)).map(|left| left + seconds(took));
             super::so_far(share, steps, end, seconds(took))
         };
-        assert_eq!(said(0.0, 0, 3), "");
-        assert_eq!(said(0.0, 7, 3), ": step 7");
-        assert_eq!(said(0.5, 7, 30), ": 50 %, 30 s left");
-        assert_eq!(said(0.2, 7, 60), ": 20 %, 4 min left");
+        assert_eq!(progress_text(0.0, 0, 3), "");
+        assert_eq!(progress_text(0.0, 7, 3), ": step 7");
+        assert_eq!(progress_text(0.5, 7, 30), ": 50 %, 30 s left");
+        assert_eq!(progress_text(0.2, 7, 60), ": 20 %, 4 min left");
         // Work that takes longer than was expected does not say so again and again.
         assert_eq!(super::so_far(0.5, 1, Some(seconds(60)), seconds(70)), ": 50 %");
     }

@@ -1,16 +1,16 @@
-//! riesz on the command line: arguments, files, words and exit codes. What is computed is in the library.
+//! The command line of riesz: arguments, files, messages and exit codes. All computations are in the library.
 
 mod args;
 mod commands;
 mod console;
-mod explaining;
-mod failure;
-mod finding;
-mod form;
-mod games;
+mod exit;
+mod explain_run;
 mod io;
+mod output_format;
 mod program;
+mod question_args;
 mod rates;
+mod test_output;
 mod top;
 
 use std::cell::Cell;
@@ -24,7 +24,7 @@ use commands::{
     inspect, merge, plot, predict, prefer, report, select, solve, statistics, verify,
 };
 use console::Console;
-use failure::{Failure, Result};
+use exit::{Failure, Result};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,10 +46,10 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "riesz", version, before_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
-    /// What every command takes.
+    /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -120,8 +120,10 @@ fn hushed<T>(step: impl FnOnce() -> T) -> T {
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
         if !HUSHED.get() {
-            let at = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
-            console::error(&format!("this is a bug in riesz{at}; please report it with the command you ran"));
+            let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
+            console::error(&format!(
+                "this is a bug in riesz{place}; please report it with the command you ran"
+            ));
         }
     }));
     io::output::clean_up_on_interrupt();

@@ -1,6 +1,6 @@
-//! A model that is an external program: 'cmd:COMMAND' in place of a model file. It gets rows as CSV, with a
-//! header, on its standard input, and answers with one line of numbers a row on its standard output; a first
-//! line that is no numbers names the outputs.
+//! External programs as models: 'cmd:COMMAND' in place of a model file. The program gets rows as CSV, with a
+//! header, on its standard input, and answers with one line of numbers for each row on its standard output; a
+//! first line that is not numeric names the outputs.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 
 use riesz::attribution::kernel_shap::kernel_shap;
 use riesz::attribution::permutation::estimate;
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz::question::ValueEstimator;
 use riesz::{Explanation, Matrix, Question, Table};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 
 /// Rows that a program is asked about at once: it is started anew each time.
 const BATCH: usize = 1 << 20;
@@ -25,31 +25,32 @@ pub fn command(model: &Path) -> Option<&str> {
     model.to_str()?.strip_prefix("cmd:")
 }
 
-/// Explains some rows of what the program computes, of which `first_row` is the number of the first.
+/// Explains rows of a program, whose first row has the number `first_row`.
 pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usize) -> Result<Explanation> {
     let mut names: Option<Vec<String>> = None;
-    let ask = |asked: &Table| -> Result<Matrix> {
-        let (answer, header) = answer(command, asked)?;
+    let ask = |queried: &Table| -> Result<Matrix> {
+        let (answer, header) = answer(command, queried)?;
         names = names.take().or(header);
         Ok(answer)
     };
-    let mut found = match question.estimator {
+    let mut explanation = match question.estimator {
         ValueEstimator::KernelShap => kernel_shap(ask, rows, question, BATCH)?,
         ValueEstimator::Permutation { .. } => estimate(ask, rows, first_row, question)?,
     };
-    found.row_numbers = (0..rows.rows()).collect();
-    let outputs = found.outputs();
+    explanation.row_numbers = (0..rows.rows()).collect();
+    let outputs = explanation.outputs();
     if let Some(names) = names.filter(|names| names.len() == outputs) {
-        found.output_names = names;
+        explanation.output_names = names;
     }
-    found.provenance.model = vec![Fact::new("model", "a program"), Fact::new("command", command)];
-    Ok(found)
+    explanation.provenance.model =
+        vec![CardEntry::new("model", "a program"), CardEntry::new("command", command)];
+    Ok(explanation)
 }
 
-/// What the program answers about some rows, and the names of its outputs if it gives any.
+/// The program's answers for rows, and the names of its outputs if it states them.
 fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> {
-    let broken = |what: &str, error: &std::io::Error| {
-        Failure::input(format!("the program '{command}' {what}: {error}"))
+    let broken = |description: &str, error: &std::io::Error| {
+        Failure::input(format!("the program '{command}' {description}: {error}"))
     };
     let mut child = Command::new("sh")
         .args(["-c", command])
@@ -75,9 +76,9 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
     drop(writer.join());
     read.map_err(|e| broken("answers with what is not text", &e))?;
     if text.len() as u64 >= limit {
-        let many = rows.rows();
+        let row_count = rows.rows();
         return Err(Failure::input(format!(
-            "the program '{command}' does not stop answering about {many} rows"
+            "the program '{command}' does not stop answering about {row_count} rows"
         )));
     }
     if !status.success() {
@@ -141,8 +142,11 @@ mod tests {
 
     #[test]
     fn answers_are_lines_of_numbers() {
-        let (found, names) = parse("a,b\n1,2\n\n3,-4e-3\n", 2, "p").unwrap();
-        assert_eq!((found.data(), names), (&[1.0, 2.0, 3.0, -4e-3][..], Some(vec!["a".into(), "b".into()])));
+        let (answers, names) = parse("a,b\n1,2\n\n3,-4e-3\n", 2, "p").unwrap();
+        assert_eq!(
+            (answers.data(), names),
+            (&[1.0, 2.0, 3.0, -4e-3][..], Some(vec!["a".into(), "b".into()]))
+        );
         assert_eq!(parse("1\n2\n", 2, "p").unwrap().1, None);
         for (text, culprit) in
             [("1\n", "1 lines"), ("1\n2,3\n", "different lengths"), ("1\nx\n", "'x'"), ("", "0 lines")]

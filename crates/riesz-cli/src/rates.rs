@@ -1,12 +1,12 @@
-//! What models of counts predict, as columns of a table: rates of events, or probabilities of a success.
+//! Predictions of models of counts, as columns of a table: rates of events, or probabilities of a success.
 
 use riesz::kernel_model::Link;
 use riesz::{KernelExpansion, NaturalScalePrediction, Posterior, Table};
 
-/// Of 95 % of a normal distribution.
+/// The two-sided 95 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_963_984_540_054;
 
-/// What a model of counts predicts, and what it is the logarithm of; `None` for other models.
+/// The quantity that a model of counts predicts, and the transform of its output; `None` for other models.
 pub fn counted(model: &KernelExpansion) -> Option<[&'static str; 2]> {
     match model.link {
         Link::Log => Some(["rate", "log_rate"]),
@@ -26,27 +26,26 @@ pub fn names([rate, link]: [&str; 2]) -> Vec<String> {
 /// its standard deviation.
 pub fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
     let NaturalScalePrediction { mean, median, low, high } =
-        NaturalScalePrediction::of(posterior, rows, NORMAL)?;
+        NaturalScalePrediction::new(posterior, rows, NORMAL)?;
     let latent = posterior.mean().predict(rows)?.column(0);
     Ok(vec![mean, median, low, high, latent, posterior.sd(rows)?.column(0)])
 }
 
-/// The posterior mean of the rates of some rows, or without a posterior the rates at the mean of the latent
-/// function,
-/// which are the medians.
-pub fn alone(
+/// The posterior mean of the rates of rows, or without a posterior the rates at the mean of the latent
+/// function, which are the medians.
+pub fn mean_rates(
     model: &KernelExpansion,
     posterior: Option<&Posterior<'_>>,
     rows: &Table,
 ) -> riesz::Result<Vec<f64>> {
     match posterior {
-        Some(posterior) => Ok(NaturalScalePrediction::of(posterior, rows, NORMAL)?.mean),
+        Some(posterior) => Ok(NaturalScalePrediction::new(posterior, rows, NORMAL)?.mean),
         None => Ok(model.predict(rows)?.column(0).into_iter().map(|f| model.link.inverse_link(f)).collect()),
     }
 }
 
 /// The map of a regression: its outputs, their standard deviations, and the ends of 95 % intervals.
 pub fn of_regression(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
-    let found = NaturalScalePrediction::of(posterior, rows, NORMAL)?;
-    Ok(vec![found.mean, posterior.sd(rows)?.column(0), found.low, found.high])
+    let prediction = NaturalScalePrediction::new(posterior, rows, NORMAL)?;
+    Ok(vec![prediction.mean, posterior.sd(rows)?.column(0), prediction.low, prediction.high])
 }

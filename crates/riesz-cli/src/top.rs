@@ -1,4 +1,4 @@
-//! The strongest pairs of each row as a table: `explain --top-interactions`.
+//! The pairs with the largest interactions of each row as a table: `explain --top-interactions`.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use riesz::explanation::TopInteractions;
 
 use crate::args::Format;
 use crate::console::Console;
-use crate::explaining::{Asked, Prepared};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
+use crate::explain_run::{ExplainRequest, Prepared};
 use crate::io::input::OpenTable;
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
 use crate::program;
 
-/// What is looked for.
+/// The limits of the search.
 #[derive(Clone, Copy)]
 pub struct Wanted {
-    /// How many pairs of a row.
+    /// The number of pairs to list for a row.
     pub count: usize,
-    /// How many are looked at, at most.
+    /// The largest number of pairs to examine.
     pub limit: Option<usize>,
 }
 
@@ -28,11 +28,11 @@ const COLUMNS: [&str; 8] = ["row", "output", "rank", "feature_1", "feature_2", "
 /// Numbers of a line beside texts.
 const NUMBERS: usize = 6;
 
-/// Finds them chunk by chunk.
+/// Searches chunk by chunk and writes the table.
 pub fn run(
     model: &Path,
     rows: OpenTable,
-    asked: &Asked<'_>,
+    request: &ExplainRequest<'_>,
     wanted: Wanted,
     (path, format): (Option<&Path>, Format),
     console: &Console,
@@ -42,24 +42,26 @@ pub fn run(
                    single features";
         return Err(Failure::input(why));
     }
-    let saved = asked.cells.admit(read_model(model, Some(&rows), asked.features)?)?;
+    let saved = request.cells.admit(read_model(model, Some(&rows), request.features)?)?;
     let listed = Some(wanted.count.saturating_mul(NUMBERS));
-    let Prepared { explainer, mut rows, .. } = Prepared::new((&saved, model), rows, asked, listed, console)?;
+    let Prepared { explainer, mut rows, .. } =
+        Prepared::new((&saved, model), rows, request, listed, console)?;
     let progress = console.progress("searching");
     let name = rows.name().to_string();
     let names = COLUMNS.map(String::from).to_vec();
     let mut table = TableWriter::open(path, format, names, lines(None, 0))?;
     let (mut done, mut bound, mut searched, mut incomplete) = (0, 0.0_f64, 0, 0);
     while let Some(chunk) = rows.next()? {
-        let found = explainer.top_interactions(&chunk, wanted.count, wanted.limit);
-        let found = found.map_err(|e| asked.game.settings.spelt(e)).map_err(|e| e.about(&name))?;
-        for own in &found.found {
-            bound = bound.max(own.bound);
-            searched = searched.max(own.searched);
-            incomplete += usize::from(!own.is_complete());
+        let interactions = explainer.top_interactions(&chunk, wanted.count, wanted.limit);
+        let interactions =
+            interactions.map_err(|e| request.game.settings.spelt(e)).map_err(|e| e.about(&name))?;
+        for game in &interactions.by_game {
+            bound = bound.max(game.bound);
+            searched = searched.max(game.searched);
+            incomplete += usize::from(!game.is_complete());
         }
-        table.rows(lines(Some(&found), done))?;
-        done += found.rows();
+        table.rows(lines(Some(&interactions), done))?;
+        done += interactions.rows();
         progress.say(format!("{done} rows searched"));
     }
     rows.facts().iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
@@ -78,23 +80,23 @@ pub fn run(
     Ok(())
 }
 
-/// A line a pair, of rows from this one on.
-fn lines(found: Option<&TopInteractions>, from: usize) -> Vec<Cells> {
+/// One line for each pair; the first row has the number `from`.
+fn lines(interactions: Option<&TopInteractions>, from: usize) -> Vec<Cells> {
     let (mut rows, mut ranks) = (Vec::new(), Vec::new());
     let (mut outputs, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());
     let (mut values, mut bounds, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    if let Some(all) = found {
-        for (g, own) in all.found.iter().enumerate() {
-            for (rank, pair) in (1..).zip(&own.pairs) {
-                rows.push((from + g / all.outputs()) as i64);
-                outputs.push(all.output_names[g % all.outputs()].clone());
+    if let Some(top) = interactions {
+        for (g, game) in top.by_game.iter().enumerate() {
+            for (rank, pair) in (1..).zip(&game.pairs) {
+                rows.push((from + g / top.outputs()) as i64);
+                outputs.push(top.output_names[g % top.outputs()].clone());
                 ranks.push(rank);
-                let [j, l] = pair.players.map(|player| all.players[player].name.clone());
+                let [j, l] = pair.players.map(|player| top.players[player].name.clone());
                 first.push(j);
                 second.push(l);
                 values.push(pair.value);
-                bounds.push(own.bound);
-                left_out.push(own.left_out);
+                bounds.push(game.bound);
+                left_out.push(game.left_out);
             }
         }
     }

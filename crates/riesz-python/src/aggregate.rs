@@ -12,7 +12,7 @@ use riesz::aggregate::{
 use riesz::fit::TunedParameters;
 use riesz::{Error, Matrix, PosteriorCovariance, Table};
 
-use crate::threads::{Threads, interruptible};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
 /// The rows that are used and of each its bag; bags with rows and targets, as places in the table of bags; of
@@ -28,8 +28,8 @@ pub fn join_bags(
     mediators: bool,
     drop_unmatched: bool,
 ) -> PyResult<Places> {
-    let found = join(&rows, &bags, &has_target, mediators, drop_unmatched).map_err(raise)?;
-    Ok((found.rows, found.bag, found.with_rows, found.targets, found.matched, found.notes))
+    let joined = join(&rows, &bags, &has_target, mediators, drop_unmatched).map_err(raise)?;
+    Ok((joined.rows, joined.bag, joined.with_rows, joined.targets, joined.matched, joined.notes))
 }
 
 /// Covariates that bags with rows and targets both have, and of targets that are sums the sums of their
@@ -39,25 +39,25 @@ type Coarse<'py> = (NamedRows<'py>, NamedRows<'py>, Option<Vec<f64>>);
 /// Rows, bags and targets.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Given<'py> {
+pub struct AggregateInput<'py> {
     rows: NamedRows<'py>,
-    /// Of each membership its row, its bag, of so many, and its weight.
+    /// For each membership its row, its bag and its weight, and the number of bags.
     row: Vec<usize>,
     bag: Vec<usize>,
     bags: usize,
     weight: Option<Vec<f64>>,
     /// Whether targets are sums.
     sums: bool,
-    /// What targets are called.
+    /// The name of the targets.
     name: String,
     targets: Vec<f64>,
-    own: Vec<Option<usize>>,
+    bag_of_target: Vec<Option<usize>>,
     /// Known variances of the targets' errors.
     known: Option<Vec<f64>>,
     mediators: Option<Coarse<'py>>,
 }
 
-/// What is learnt from.
+/// The training data.
 #[pyclass(frozen, module = "riesz._core")]
 pub struct Aggregates {
     pub(crate) data: Arc<riesz::aggregate::Aggregates>,
@@ -67,22 +67,22 @@ pub struct Aggregates {
 #[pymethods]
 impl Aggregates {
     #[new]
-    fn new(given: Given<'_>) -> PyResult<Self> {
-        let unit = if given.sums { TargetUnit::Sum } else { TargetUnit::Mean };
-        let mediators = given.mediators.map(|(bags, targets, totals)| {
+    fn new(input: AggregateInput<'_>) -> PyResult<Self> {
+        let unit = if input.sums { TargetUnit::Sum } else { TargetUnit::Mean };
+        let mediators = input.mediators.map(|(bags, targets, totals)| {
             Ok::<_, PyErr>(Mediators { bags: sample(bags)?, targets: sample(targets)?, totals })
         });
-        let (rows, weight) = (sample(given.rows)?, given.weight.as_deref());
-        let bags = Bags::from_memberships(&given.row, rows.rows(), &given.bag, given.bags, weight, unit);
+        let (rows, weight) = (sample(input.rows)?, input.weight.as_deref());
+        let bags = Bags::from_memberships(&input.row, rows.rows(), &input.bag, input.bags, weight, unit);
         let data = riesz::aggregate::Aggregates {
             bags: bags.map_err(raise)?,
             rows,
-            targets: given.targets,
-            own: given.own,
-            target_noise: given.known,
+            targets: input.targets,
+            bag_of_target: input.bag_of_target,
+            target_noise: input.known,
             mediators: mediators.transpose()?,
         };
-        Ok(Self { data: Arc::new(data), name: given.name })
+        Ok(Self { data: Arc::new(data), name: input.name })
     }
 
     /// Through how many inducing points these are learnt from by default, if any.
@@ -94,13 +94,13 @@ impl Aggregates {
     /// Where hardly any target has rows of its own, that in words.
     #[getter]
     fn hardly_matched(&self) -> Option<String> {
-        self.data.hardly_matched()
+        self.data.few_matched_warning()
     }
 
     /// Whether the sizes of targets fall as weights of their rows rise.
     #[getter]
     fn look_like_means(&self) -> bool {
-        self.data.look_like_means()
+        self.data.targets_look_like_means()
     }
 
     /// The target that is most off by more than rounding, and by how much, if there is one.
@@ -110,7 +110,7 @@ impl Aggregates {
 
     /// The targets whose mediators are far, by this kernel in JSON, from those of all bags with rows.
     fn far(&self, kernel: &str) -> PyResult<Vec<usize>> {
-        Ok(self.data.far(&crate::fit::kernel(kernel)?))
+        Ok(self.data.distant_mediators(&crate::fit::kernel(kernel)?))
     }
 }
 
@@ -146,7 +146,7 @@ impl Start {
     }
 
     fn process(&self, data: &riesz::aggregate::Aggregates) -> PyResult<AggregateGaussianProcess> {
-        let mediators = self.mediation.as_ref().map(|own| crate::fit::kernel(&own.0)).transpose()?;
+        let mediators = self.mediation.as_ref().map(|(kernel, ..)| crate::fit::kernel(kernel)).transpose()?;
         let usual = self.conventions().start(crate::fit::kernel(&self.kernel)?, mediators, data);
         let usual = AggregateGaussianProcess { noise: self.noise, ..usual };
         let usual = match self.tied {
@@ -176,22 +176,22 @@ impl Start {
 }
 
 /// Means and variances.
-type Spread = (Vec<f64>, Vec<f64>);
+type Moments = (Vec<f64>, Vec<f64>);
 
-/// What is known by one set of hyper-parameters.
+/// The fit for one set of hyperparameters.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct AggregatePart {
-    /// How much it counts; weights add up to 1.
+    /// The weight in the average; weights add up to 1.
     weight: f64,
     model: Py<Expansion>,
-    /// What is made of the targets.
+    /// The estimates of the targets.
     fitted: Vec<f64>,
-    /// Of the bags' aggregates, noise not included; `None` through inducing points.
-    bags: Option<Spread>,
-    /// What the others say of each target, noise included; `None` of a single one.
-    left_out: Option<Spread>,
-    /// By how much weights of bags move with targets, bags × targets, and what targets make of a constant 1;
-    /// `None` through inducing points.
+    /// Moments of the bags' aggregates, without noise; `None` for a sparse fit.
+    bags: Option<Moments>,
+    /// The prediction of each target from the others, with noise; `None` for a single target.
+    left_out: Option<Moments>,
+    /// The derivative of the weights of bags with respect to targets, bags × targets, and the estimates for
+    /// targets that are all 1; `None` for a sparse fit.
     sensitivities: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
 }
 
@@ -202,7 +202,7 @@ pub struct FittedAggregates {
     best: Py<AggregatePart>,
     /// Draws of hyper-parameters; empty without an average.
     parts: Vec<Py<AggregatePart>>,
-    /// As how many draws of the posterior these are.
+    /// The effective sample size of the draws.
     effective: Option<f64>,
     /// The variances of noise, of targets, rows and mediation, in squared units of the target.
     noise: (f64, f64, f64),
@@ -212,27 +212,27 @@ pub struct FittedAggregates {
     warnings: Vec<String>,
 }
 
-/// What [`AggregatePart`] says, before it is Python's.
+/// An [`AggregatePart`] before the conversion to Python objects.
 struct Part {
     weight: f64,
     model: riesz::KernelExpansion,
     covariance: PosteriorCovariance,
     fitted: Vec<f64>,
-    bags: Option<Spread>,
-    left_out: Option<Spread>,
+    bags: Option<Moments>,
+    left_out: Option<Moments>,
     sensitivities: Option<(Matrix, Vec<f64>)>,
 }
 
 impl Part {
     fn exact(weight: f64, data: &riesz::aggregate::Aggregates, fit: AggregateFit) -> Result<Self, Error> {
-        let left_out = (data.targets.len() > 1).then(|| fit.left_out()).transpose()?;
+        let left_out = (data.targets.len() > 1).then(|| fit.leave_one_out()).transpose()?;
         let (mean, covariance) = fit.bag_posterior();
         let variance = (0..mean.len()).map(|b| covariance[(b, b)].max(0.0)).collect();
         Ok(Self {
             weight,
             fitted: fit.fitted(),
             bags: Some((mean, variance)),
-            left_out: left_out.map(|own| (own.mean, own.variance)),
+            left_out: left_out.map(|predictions| (predictions.mean, predictions.variance)),
             sensitivities: Some((fit.weight_sensitivities(), fit.constants().to_vec())),
             model: fit.model,
             covariance: fit.covariance,
@@ -253,52 +253,53 @@ impl Part {
     }
 }
 
-/// Its kernel in JSON, and its ridge.
-fn in_json(own: Mediation) -> PyResult<(String, f64)> {
-    Ok((serde_json::to_string(&own.kernel).map_err(refuse)?, own.ridge))
+/// The kernel in JSON, and the ridge.
+fn in_json(mediation: Mediation) -> PyResult<(String, f64)> {
+    Ok((serde_json::to_string(&mediation.kernel).map_err(refuse)?, mediation.ridge))
 }
 
-/// Fits exactly, tuned or not, and with so many draws of hyper-parameters, if any.
+/// Fits exactly, with or without tuning, and averages over draws of hyperparameters if their number is given.
 #[pyfunction]
 pub fn fit_aggregates(
     py: Python<'_>,
     start: Start,
-    given: &Aggregates,
+    aggregates: &Aggregates,
     tune: bool,
     draws: Option<usize>,
     seed: u64,
 ) -> PyResult<FittedAggregates> {
-    let (process, data) = (start.process(&given.data)?, Arc::clone(&given.data));
+    let (process, data) = (start.process(&aggregates.data)?, Arc::clone(&aggregates.data));
     let tuning = Tuning { conventions: start.conventions(), ..Tuning::default() };
     let stop = tuning.stop.clone();
     let work = move || -> Result<_, Error> {
         let (best, fit, warnings) = if tune {
-            let found = tuning.tune(&process, &data)?;
+            let tuned = tuning.tune(&process, &data)?;
             if start.exact {
-                let best = found.process.with_exact_targets();
+                let best = tuned.process.with_exact_targets();
                 let fit = best.fit(&data)?;
-                (best, fit, found.warnings)
+                (best, fit, tuned.warnings)
             } else {
-                (found.process, found.fit, found.warnings)
+                (tuned.process, tuned.fit, tuned.warnings)
             }
         } else {
             (process.clone(), process.fit(&data)?, Vec::new())
         };
         let averaged = draws.map(|draws| tuning.average(&process, &best, &data, draws, seed)).transpose()?;
-        let effective = averaged.as_ref().map(|own| own.effective_sample_size);
-        let draws = averaged.into_iter().flat_map(|own| own.fits);
+        let effective = averaged.as_ref().map(|average| average.effective_sample_size);
+        let draws = averaged.into_iter().flat_map(|average| average.fits);
         let parts =
             draws.map(|(weight, fit)| Part::exact(weight, &data, fit)).collect::<Result<Vec<_>, _>>()?;
-        let noise = [best.noise, best.row_noise, best.mediation_noise].map(|own| fit.variance * own);
+        let noise =
+            [best.noise, best.row_noise, best.mediation_noise].map(|relative| fit.variance * relative);
         let evidence = fit.log_marginal_likelihood;
-        let mediation = best.mediation.map(|own| own.scale_units(fit.variance));
+        let mediation = best.mediation.map(|relative| relative.scale_units(fit.variance));
         Ok((mediation, noise, evidence, Part::exact(1.0, &data, fit)?, parts, effective, warnings))
     };
     let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =
-        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+        interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     Ok(FittedAggregates {
-        best: best.handed(py, &given.name)?,
-        parts: parts.into_iter().map(|part| part.handed(py, &given.name)).collect::<PyResult<_>>()?,
+        best: best.handed(py, &aggregates.name)?,
+        parts: parts.into_iter().map(|part| part.handed(py, &aggregates.name)).collect::<PyResult<_>>()?,
         effective,
         noise: noise.into(),
         mediation: mediation.map(in_json).transpose()?,
@@ -309,13 +310,17 @@ pub fn fit_aggregates(
 
 /// The log marginal likelihood of the start, exactly, and its gradient in the logarithms of its parameters.
 #[pyfunction]
-pub fn aggregate_evidence(py: Python<'_>, start: Start, given: &Aggregates) -> PyResult<(f64, Vec<f64>)> {
-    let (process, data) = (start.process(&given.data)?, Arc::clone(&given.data));
+pub fn aggregate_evidence(
+    py: Python<'_>,
+    start: Start,
+    aggregates: &Aggregates,
+) -> PyResult<(f64, Vec<f64>)> {
+    let (process, data) = (start.process(&aggregates.data)?, Arc::clone(&aggregates.data));
     let work = move || {
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         process.log_marginal_likelihood(&data, &theta)
     };
-    interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
+    interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)
 }
 
 /// Inducing points: so many, or these.
@@ -330,12 +335,12 @@ pub enum Points<'py> {
 pub fn fit_sparse_aggregates(
     py: Python<'_>,
     start: Start,
-    given: &Aggregates,
+    aggregates: &Aggregates,
     points: Points<'_>,
     tune: bool,
     seed: u64,
 ) -> PyResult<FittedAggregates> {
-    let (own, data) = (start.process(&given.data)?, Arc::clone(&given.data));
+    let (start_process, data) = (start.process(&aggregates.data)?, Arc::clone(&aggregates.data));
     let (rows, count) = match points {
         Points::Rows(rows) => (Some(sample(rows)?), 0),
         Points::Count(count) => (None, count),
@@ -345,22 +350,22 @@ pub fn fit_sparse_aggregates(
     let work = move || -> Result<SparseAggregateFit, Error> {
         let rows: Table = rows.map_or_else(|| inducing_points(&data.rows, count, seed), Ok)?;
         let process = SparseAggregateProcess {
-            noise: own.noise,
-            row_noise: Some(own.row_noise).filter(|noise| *noise > 0.0),
-            mediation_noise: Some(own.mediation_noise).filter(|noise| *noise > 0.0),
-            mediation: own.mediation,
-            mean: own.prior_mean,
-            normalize: own.normalize_y,
+            noise: start_process.noise,
+            row_noise: Some(start_process.row_noise).filter(|noise| *noise > 0.0),
+            mediation_noise: Some(start_process.mediation_noise).filter(|noise| *noise > 0.0),
+            mediation: start_process.mediation,
+            mean: start_process.prior_mean,
+            normalize: start_process.normalize_y,
             tune: if tune { TunedParameters::KernelAndNoise } else { TunedParameters::Nothing },
             priors: !start.published,
             approximation: if start.bound { Approximation::Vfe } else { Approximation::Fitc },
             seed,
             stop: heeded,
-            ..SparseAggregateProcess::new(own.kernel, rows)
+            ..SparseAggregateProcess::new(start_process.kernel, rows)
         };
         process.fit_data(&data)
     };
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let sparse_fit = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let SparseAggregateFit {
         model,
         covariance,
@@ -373,11 +378,11 @@ pub fn fit_sparse_aggregates(
         warnings,
         mediation,
         ..
-    } = found;
+    } = sparse_fit;
     let left_out = Some((left_out.mean, left_out.variance));
     let part = Part { weight: 1.0, model, covariance, fitted, bags: None, left_out, sensitivities: None };
     Ok(FittedAggregates {
-        best: part.handed(py, &given.name)?,
+        best: part.handed(py, &aggregates.name)?,
         parts: Vec::new(),
         effective: None,
         noise: (noise, row_noise, mediation_noise),

@@ -10,7 +10,7 @@ use riesz::aggregate::{
 };
 
 use crate::aggregate::{Aggregates, Points};
-use crate::threads::{Threads, interruptible};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, raise, refuse, sample};
 
 /// Where tuning starts.
@@ -19,27 +19,27 @@ use crate::{Expansion, raise, refuse, sample};
 pub struct CountStart {
     /// In JSON.
     kernel: String,
-    /// Of each target how many, if they are successes among trials.
+    /// The number of trials of each target, for counts of successes.
     trials: Option<Vec<f64>>,
     /// The mediators' kernel in JSON, and whether every row is an example.
     smoothing: Option<(String, bool)>,
     dispersion: f64,
-    /// That of mediated counts, where it is not the usual one.
+    /// The overdispersion of mediated counts, if it is not the default.
     mediation_dispersion: Option<f64>,
     prior_mean: Option<f64>,
     /// Whether conventions are the published ones.
     published: bool,
 }
 
-/// What is known of counts by one set of hyper-parameters; see [`riesz::aggregate::CountFit`].
+/// A fit of counts for one set of hyperparameters; see [`riesz::aggregate::CountFit`].
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct CountPart {
-    /// How much it counts; weights add up to 1.
+    /// The weight in the average; weights add up to 1.
     weight: f64,
     model: Py<Expansion>,
-    /// By target the mean of its count at the mode.
+    /// The mean of each target's count at the posterior mode.
     fitted: Vec<f64>,
-    /// What the others say of each target: means, variances, scores and logarithms of probabilities.
+    /// The prediction of each target from the others: means, variances, scores and log probabilities.
     left_out: (Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>),
 }
 
@@ -61,29 +61,29 @@ pub struct FittedCounts {
     best: Py<CountPart>,
     /// Draws of hyper-parameters; empty without an average.
     parts: Vec<Py<CountPart>>,
-    /// As how many draws of the posterior these are.
+    /// The effective sample size of the draws.
     effective: Option<f64>,
     /// The mediators' kernel in JSON.
     smoothing: Option<String>,
-    /// Of counts with rows, and through mediators.
+    /// The overdispersion of counts with rows, and of mediated counts.
     dispersions: [f64; 2],
     log_marginal_likelihood: f64,
     warnings: Vec<String>,
 }
 
-/// Fits, tuned or not, through these inducing points, or the usual ones, and with so many draws of
-/// hyper-parameters, if any.
+/// Fits with or without tuning, with the given inducing points or the default ones, and averages over draws
+/// of hyperparameters if their number is given.
 #[pyfunction]
 pub fn fit_counts(
     py: Python<'_>,
     start: CountStart,
-    given: &Aggregates,
+    aggregates: &Aggregates,
     points: Option<Points<'_>>,
     tune: bool,
     draws: Option<usize>,
     seed: u64,
 ) -> PyResult<FittedCounts> {
-    let data = Arc::clone(&given.data);
+    let data = Arc::clone(&aggregates.data);
     let kernel = crate::fit::kernel(&start.kernel)?;
     let family = start.trials.map_or(Family::Poisson, |trials| Family::Binomial { trials });
     let smoothing = start.smoothing.map(|(kernel, rows)| {
@@ -116,17 +116,19 @@ pub fn fit_counts(
         let average = |draws| tuning.average_counts(&process, &best, &data, draws, seed);
         Ok((fit, warnings, draws.map(average).transpose()?))
     };
-    let (fit, warnings, averaged) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let json = |own: &BagSmoother| serde_json::to_string(&own.kernel).map_err(refuse);
-    let effective = averaged.as_ref().map(|own| own.effective_sample_size);
-    let draws = averaged.into_iter().flat_map(|own| own.fits);
+    let (fit, warnings, averaged) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let json = |smoother: &BagSmoother| serde_json::to_string(&smoother.kernel).map_err(refuse);
+    let effective = averaged.as_ref().map(|average| average.effective_sample_size);
+    let draws = averaged.into_iter().flat_map(|average| average.fits);
     Ok(FittedCounts {
         effective,
         smoothing: fit.smoothing.as_ref().map(json).transpose()?,
         dispersions: fit.dispersions,
         log_marginal_likelihood: fit.log_marginal_likelihood,
         warnings,
-        best: CountPart::handed(py, 1.0, fit, &given.name)?,
-        parts: draws.map(|(w, fit)| CountPart::handed(py, w, fit, &given.name)).collect::<PyResult<_>>()?,
+        best: CountPart::handed(py, 1.0, fit, &aggregates.name)?,
+        parts: draws
+            .map(|(w, fit)| CountPart::handed(py, w, fit, &aggregates.name))
+            .collect::<PyResult<_>>()?,
     })
 }

@@ -1,24 +1,24 @@
-//! Causal graphs for Python: texts and names in, answers out.
+//! Causal graphs for Python: texts and names in, identification results out.
 
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use riesz::Error;
 use riesz::causal::{
-    Graph, Identification, Query, effect_formula, identify, instrument, sequential_adjustment,
+    CausalQuery, Graph, Identification, effect_formula, identify, instrument, sequential_adjustment,
 };
 
 use crate::{raise, refuse};
 
-/// A graph as it comes.
+/// A graph as Python passes it.
 #[derive(FromPyObject)]
-pub enum Given {
+pub enum GraphInput {
     /// Its text.
     Text(String),
     /// Its variables and arrows.
     Arrows(Vec<String>, Vec<(String, String)>),
 }
 
-impl Given {
+impl GraphInput {
     fn graph(&self) -> PyResult<Graph> {
         let graph = match self {
             Self::Text(text) => Graph::parse(text),
@@ -36,26 +36,28 @@ impl Given {
 /// A question and how its answer follows.
 pub struct Question {
     pub graph: Option<Graph>,
-    pub found: Identification,
+    pub identification: Identification,
 }
 
 impl Question {
-    pub fn new(graph: Option<Given>, query: &str) -> PyResult<Self> {
-        let graph = graph.map(|given| given.graph()).transpose()?;
-        let query: Query = serde_json::from_str(query).map_err(refuse)?;
-        let found = identify(graph.as_ref(), &query).map_err(raise)?;
-        Ok(Self { graph, found })
+    pub fn new(graph: Option<GraphInput>, query: &str) -> PyResult<Self> {
+        let graph = graph.map(|input| input.graph()).transpose()?;
+        let query: CausalQuery = serde_json::from_str(query).map_err(refuse)?;
+        let identification = identify(graph.as_ref(), &query).map_err(raise)?;
+        Ok(Self { graph, identification })
     }
 }
 
 /// Whether and how an effect is identified: the answer in JSON, and in a sentence. If it is not identified,
 /// the JSON says why.
 #[pyfunction]
-pub fn identify_effect(graph: Option<Given>, query: &str) -> PyResult<(String, String)> {
-    let graph = graph.map(|given| given.graph()).transpose()?;
-    let query: Query = serde_json::from_str(query).map_err(refuse)?;
+pub fn identify_effect(graph: Option<GraphInput>, query: &str) -> PyResult<(String, String)> {
+    let graph = graph.map(|input| input.graph()).transpose()?;
+    let query: CausalQuery = serde_json::from_str(query).map_err(refuse)?;
     match identify(graph.as_ref(), &query) {
-        Ok(found) => Ok((serde_json::to_string(&found).map_err(refuse)?, found.to_string())),
+        Ok(identification) => {
+            Ok((serde_json::to_string(&identification).map_err(refuse)?, identification.to_string()))
+        }
         Err(Error::Causal(refusal)) => match refusal.not_identified_record() {
             Some(record) => Ok((record.to_string(), refusal.to_string())),
             None => Err(raise(Error::Causal(refusal))),
@@ -68,15 +70,15 @@ pub fn identify_effect(graph: Option<Given>, query: &str) -> PyResult<(String, S
 /// formula.
 #[pyfunction]
 pub fn formula_of_effect(
-    graph: Given,
+    graph: GraphInput,
     treatments: Vec<String>,
     outcomes: Vec<String>,
     measured: Option<Vec<String>>,
 ) -> PyResult<(Option<String>, String)> {
     let graph = graph.graph()?;
     let measured = measured.unwrap_or_else(|| graph.variables().to_vec());
-    let found = effect_formula(&graph, &treatments, &outcomes, &measured).map_err(raise)?;
-    match found {
+    let outcome_formula = effect_formula(&graph, &treatments, &outcomes, &measured).map_err(raise)?;
+    match outcome_formula {
         Ok(formula) => Ok((Some(formula.to_string()), serde_json::to_string(&formula).map_err(refuse)?)),
         Err(hedge) => Ok((None, serde_json::to_string(&hedge).map_err(refuse)?)),
     }
@@ -85,15 +87,15 @@ pub fn formula_of_effect(
 /// An instrument and its covariates.
 #[pyfunction]
 pub fn find_instrument(
-    graph: Given,
+    graph: GraphInput,
     treatment: &str,
     outcome: &str,
     measured: Option<Vec<String>>,
 ) -> PyResult<Option<(String, Vec<String>)>> {
     let graph = graph.graph()?;
     let measured = measured.unwrap_or_else(|| graph.variables().to_vec());
-    let found = instrument(&graph, treatment, outcome, &measured).map_err(raise)?;
-    Ok(found.map(|found| (found.variable, found.given)))
+    let candidate = instrument(&graph, treatment, outcome, &measured).map_err(raise)?;
+    Ok(candidate.map(|tool| (tool.variable, tool.conditioning)))
 }
 
 /// Treatments, each with its covariates.
@@ -102,22 +104,22 @@ type Sequence = Vec<(String, Vec<String>)>;
 /// Treatments in causal order, each with its covariates; nothing if no sequence identifies the effect.
 #[pyfunction]
 pub fn find_sequence(
-    graph: Given,
+    graph: GraphInput,
     treatments: Vec<String>,
     outcome: &str,
     measured: Option<Vec<String>>,
 ) -> PyResult<Option<Sequence>> {
     let graph = graph.graph()?;
     let measured = measured.unwrap_or_else(|| graph.variables().to_vec());
-    let found = sequential_adjustment(&graph, &treatments, outcome, &measured).map_err(raise)?;
-    Ok(found.map(|steps| steps.into_iter().map(|step| (step.treatment, step.adjust)).collect()))
+    let adjustment = sequential_adjustment(&graph, &treatments, outcome, &measured).map_err(raise)?;
+    Ok(adjustment.map(|steps| steps.into_iter().map(|step| (step.treatment, step.adjust)).collect()))
 }
 
 /// The variables, those declared unmeasured, the arrows, and the pairs with a hidden common cause of a graph.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub fn graph_parts(
-    graph: Given,
+    graph: GraphInput,
 ) -> PyResult<(Vec<String>, Vec<String>, Vec<(String, String)>, Vec<(String, String)>)> {
     let graph = graph.graph()?;
     let owned =
@@ -129,10 +131,10 @@ pub fn graph_parts(
 /// A path that is open between variables given others, in words; none where they are d-separated.
 #[pyfunction]
 pub fn open_path(
-    graph: Given,
+    graph: GraphInput,
     a: Vec<String>,
     b: Vec<String>,
-    given: Vec<String>,
+    conditioning: Vec<String>,
 ) -> PyResult<Option<String>> {
-    graph.graph()?.open_path(&a, &b, &given).map_err(raise)
+    graph.graph()?.open_path(&a, &b, &conditioning).map_err(raise)
 }

@@ -1,4 +1,4 @@
-//! What the columns of data frames are: numbers or categories.
+//! The types of the columns of data frames: numbers or categories.
 
 use pyo3::prelude::*;
 use riesz::columns::{
@@ -8,12 +8,12 @@ use riesz::columns::{
 use crate::Cell;
 use crate::error::refuse;
 
-/// Whether a column of these cells holds categories, and what the user must know of how it is read. `choice`
-/// is what the user says that it is, `"text"` or `"number"`; `what` is what the table is called.
+/// Whether a column of these cells is categorical, and a remark for the user about how it is read. `choice`
+/// is the type that the user chose, `"text"` or `"number"`; `table` is the name of the table.
 #[pyfunction]
 pub fn column_type(
     name: &str,
-    what: &str,
+    table: &str,
     cells: Vec<Option<Cell>>,
     choice: Option<&str>,
 ) -> PyResult<(bool, Option<String>)> {
@@ -27,10 +27,10 @@ pub fn column_type(
     };
     let profile = profile_of(&cells);
     match profile.decide(choice) {
-        Ok(found) => Ok((found.categorical, found.remark)),
+        Ok(decision) => Ok((decision.categorical, decision.remark)),
         Err(problem) => {
             let place = format!("row {} (from 0)", problem.row);
-            Err(refuse(format!("{what}: {}", problem.sentence(name, &place, FrontEnd::Python, true))))
+            Err(refuse(format!("{table}: {}", problem.sentence(name, &place, FrontEnd::Python, true))))
         }
     }
 }
@@ -38,11 +38,11 @@ pub fn column_type(
 /// The unit of all numbers among the cells, if they have one and the same. Numbers in different units are
 /// refused.
 #[pyfunction]
-pub fn column_unit(name: &str, what: &str, cells: Vec<Option<Cell>>) -> PyResult<Option<String>> {
+pub fn column_unit(name: &str, table: &str, cells: Vec<Option<Cell>>) -> PyResult<Option<String>> {
     let profile = profile_of(&cells);
     if let Some((first, second)) = profile.different_units() {
         return Err(refuse(format!(
-            "column '{name}' of {what} has numbers in {first} and in {second}: write all in one unit"
+            "column '{name}' of {table} has numbers in {first} and in {second}: write all in one unit"
         )));
     }
     Ok(profile.unit().map(String::from))
@@ -82,5 +82,5 @@ pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {
 #[pyfunction]
 pub fn column_suspicions(name: &str, values: Vec<f64>) -> Vec<String> {
     let place = |row: usize| format!("row {row} (from 0)");
-    suspicions(&values).iter().map(|found| found.sentence(name, place, FrontEnd::Python)).collect()
+    suspicions(&values).iter().map(|suspicion| suspicion.sentence(name, place, FrontEnd::Python)).collect()
 }

@@ -1,4 +1,4 @@
-//! Two-sample and independence tests: tables in, what was found out.
+//! Two-sample and independence tests: tables in, test results out.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use riesz::discrepancy::feature_ranking::{Method, rank_until};
 use riesz::discrepancy::{
     self, AttributionRequest, FactorKind, MmdEstimator, Null, TestSettings, lengthscale_grid, residuals,
 };
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz::{Column, Error, IndependenceTest, Kernel, Table, TwoSampleTest};
 
 use crate::explanation::Explanation;
-use crate::threads::{Threads, interruptible};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{NamedRows, fit, matrix, players, raise, refuse, sample};
 
 /// Factors, what is said of features ("nothing", "values" or "significance"), groups of them, whether pairs
@@ -45,8 +45,8 @@ fn factors(name: &str) -> PyResult<FactorKind> {
         .ok_or_else(|| refuse(format!("factors = '{name}': they are 'orthogonal' or 'product'")))
 }
 
-/// Kernels in riesz's JSON form.
-fn given(kernels: &[String]) -> PyResult<Vec<Kernel>> {
+/// Kernels from riesz's JSON form.
+fn parse_kernels(kernels: &[String]) -> PyResult<Vec<Kernel>> {
     kernels.iter().map(|json| fit::kernel(json)).collect()
 }
 
@@ -70,19 +70,19 @@ fn refuse_test(error: Error) -> PyErr {
         Error::NotProduct { .. } => {
             refuse(format!("{error}; or give attribute=False for the statistic alone"))
         }
-        Error::TooFew { what, needed, unit } => {
-            let what = match what.as_str() {
+        Error::TooFew { subject, needed, unit } => {
+            let name = match subject.as_str() {
                 "the first sample" => "X",
                 "the second sample" => "Z",
                 other => other,
             };
-            refuse(Error::TooFew { what: what.into(), needed: *needed, unit })
+            refuse(Error::TooFew { subject: name.into(), needed: *needed, unit })
         }
         _ => raise(error),
     }
 }
 
-/// What a test found; `None` for what was not asked for.
+/// The result of a test; `None` for parts that were not requested.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub(crate) struct TestResult {
     statistic: f64,
@@ -97,43 +97,43 @@ pub(crate) struct TestResult {
     bands: Option<Py<PyArray2<f64>>>,
     interactions: Option<Py<PyArray2<f64>>>,
     interactions_bound: Option<f64>,
-    alone: Option<Py<PyArray1<f64>>>,
-    alone_pvalues: Option<Py<PyArray1<f64>>>,
+    marginal: Option<Py<PyArray1<f64>>>,
+    marginal_pvalues: Option<Py<PyArray1<f64>>>,
     /// Statistic and p-value.
-    beyond: Option<(f64, Option<f64>)>,
+    higher_order: Option<(f64, Option<f64>)>,
 }
 
 impl TestResult {
-    fn new(py: Python<'_>, found: discrepancy::TestResult) -> PyResult<Self> {
+    fn new(py: Python<'_>, result: discrepancy::TestResult) -> PyResult<Self> {
         let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
         let grid = |rows: usize, numbers: Vec<f64>| -> PyResult<_> {
             let cols = numbers.len() / rows.max(1);
             Ok(matrix(rows, cols, numbers)?.into_pyarray(py).unbind())
         };
-        let kernel = |of: discrepancy::PerKernelResult| {
-            Ok((serde_json::to_string(&of.kernel).map_err(refuse)?, of.statistic, of.pvalue))
+        let kernel = |entry: discrepancy::PerKernelResult| {
+            Ok((serde_json::to_string(&entry.kernel).map_err(refuse)?, entry.statistic, entry.pvalue))
         };
         let (mut explanation, mut significance, mut interactions) = (None, None, None);
-        let (mut alone, mut alone_pvalues, mut beyond) = (None, None, None);
-        if let Some(found) = found.attributions {
-            if let Some(own) = found.alone {
-                (alone, alone_pvalues) = (Some(list(own.values)), own.pvalues.map(list));
+        let (mut marginal, mut marginal_pvalues, mut higher_order) = (None, None, None);
+        if let Some(attributions) = result.attributions {
+            if let Some(own_values) = attributions.marginal {
+                (marginal, marginal_pvalues) = (Some(list(own_values.values)), own_values.pvalues.map(list));
             }
-            beyond = found.beyond.map(|beyond| (beyond.statistic, beyond.pvalue));
-            explanation = Some(Py::new(py, Explanation::new(found.explanation, None))?);
-            (significance, interactions) = (found.significance, found.interactions);
+            higher_order = attributions.higher_order.map(|term| (term.statistic, term.pvalue));
+            explanation = Some(Py::new(py, Explanation::new(attributions.explanation, None))?);
+            (significance, interactions) = (attributions.significance, attributions.interactions);
         }
         let (mut pvalues, mut adjusted_pvalues, mut bands) = (None, None, None);
-        if let Some(found) = significance {
-            (pvalues, adjusted_pvalues) = (Some(list(found.pvalues)), Some(list(found.adjusted)));
-            bands = Some(grid(found.bands.len(), found.bands.concat())?);
+        if let Some(by_feature) = significance {
+            (pvalues, adjusted_pvalues) = (Some(list(by_feature.pvalues)), Some(list(by_feature.adjusted)));
+            bands = Some(grid(by_feature.bands.len(), by_feature.bands.concat())?);
         }
         Ok(Self {
-            statistic: found.statistic,
-            pvalue: found.pvalue,
-            null_distribution: list(found.null),
-            by_kernel: found.by_kernel.into_iter().map(kernel).collect::<PyResult<_>>()?,
-            chosen: found.chosen,
+            statistic: result.statistic,
+            pvalue: result.pvalue,
+            null_distribution: list(result.null),
+            by_kernel: result.by_kernel.into_iter().map(kernel).collect::<PyResult<_>>()?,
+            chosen: result.chosen,
             attributions: explanation,
             pvalues,
             adjusted_pvalues,
@@ -142,9 +142,9 @@ impl TestResult {
             interactions: interactions
                 .map(|i| grid(i.values.rows(), i.values.data().to_vec()))
                 .transpose()?,
-            alone,
-            alone_pvalues,
-            beyond,
+            marginal,
+            marginal_pvalues,
+            higher_order,
         })
     }
 }
@@ -172,24 +172,24 @@ pub(crate) fn mmd_test<'py>(
     };
     let settings = settings(x.columns(), options)?;
     let stop = settings.stop.clone();
-    let given = given(&kernels)?;
+    let parsed = parse_kernels(&kernels)?;
     let work = move || {
-        let kernels = self::kernels(given, multiples.as_deref(), &pooled, &settings)?;
+        let kernels = self::kernels(parsed, multiples.as_deref(), &pooled, &settings)?;
         TwoSampleTest { kernels, estimator, settings }.run(&x, &z)
     };
-    let found = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(refuse_test)?;
-    TestResult::new(py, found)
+    let result = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(refuse_test)?;
+    TestResult::new(py, result)
 }
 
-/// Asks whether the rows of two tables depend on each other, beyond a third one if it is given. `decay` is
-/// None for permutations, or the rows over which a wild bootstrap forgets.
+/// Tests whether the rows of two tables depend on each other, given the rows of a third table if there is
+/// one. `decay` is None for permutations, or the number of rows over which a wild bootstrap decorrelates.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn hsic_test<'py>(
     py: Python<'py>,
     x: NamedRows<'py>,
     y: NamedRows<'py>,
-    given: Option<NamedRows<'py>>,
+    conditioning: Option<NamedRows<'py>>,
     kernels: Vec<String>,
     multiples: Option<Vec<f64>>,
     target_kernel: Option<&str>,
@@ -201,22 +201,22 @@ pub(crate) fn hsic_test<'py>(
     let (mut x, mut y) = (sample(x)?, sample(y)?);
     let settings = settings(x.columns(), options)?;
     let stop = settings.stop.clone();
-    let beyond = given.as_ref().map(|given| Fact::new("given", given.0.join(", ")));
-    let (given, kernels) = (given.map(sample).transpose()?, self::given(&kernels)?);
+    let condition = conditioning.as_ref().map(|table| CardEntry::new("given", table.0.join(", ")));
+    let (condition_rows, kernels) = (conditioning.map(sample).transpose()?, self::parse_kernels(&kernels)?);
     let target_kernel = target_kernel.map(fit::kernel).transpose()?;
     let work = move || {
-        if let Some(given) = given {
-            (x, y) = (residuals(&x, &given)?, residuals(&y, &given)?);
+        if let Some(condition_rows) = condition_rows {
+            (x, y) = (residuals(&x, &condition_rows)?, residuals(&y, &condition_rows)?);
         }
         let null = decay.map_or(Null::Permutation, Null::WildBootstrap);
         let kernels = self::kernels(kernels, multiples.as_deref(), &x, &settings)?;
         IndependenceTest { kernels, target_kernel, unbiased, null, settings }.run(&x, &y)
     };
-    let mut found = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(refuse_test)?;
-    if let Some(attributions) = &mut found.attributions {
-        attributions.explanation.provenance.model.extend(beyond);
+    let mut result = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(refuse_test)?;
+    if let Some(attributions) = &mut result.attributions {
+        attributions.explanation.provenance.model.extend(condition);
     }
-    TestResult::new(py, found)
+    TestResult::new(py, result)
 }
 
 /// The witness function of two samples along a column.
@@ -231,8 +231,8 @@ pub(crate) fn witness<'py>(
     let (x, z, kernel) = (sample(x)?, sample(z)?, fit::kernel(kernel)?);
     let (stop, column) = (Arc::default(), column.to_string());
     let work = move || discrepancy::witness(&x, &z, Some(&kernel), &column);
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    Ok(PyBytes::new(py, &serde_json::to_vec(&found).map_err(refuse)?))
+    let witness = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    Ok(PyBytes::new(py, &serde_json::to_vec(&witness).map_err(refuse)?))
 }
 
 /// Columns of `x` from the most to the least relevant for `y`, and their scores.
@@ -255,6 +255,6 @@ pub(crate) fn rank_features(
     let stop = TestSettings::default().stop;
     let (factors, heeded) = (self::factors(factors)?, stop.clone());
     let rank = move || rank_until(&x, &y, method, factors, kernel.as_ref(), target.as_ref(), wanted, &heeded);
-    let found = interruptible(py, &Threads::all(), &stop, rank)?.map_err(refuse_test)?;
-    Ok((found.order, found.scores))
+    let ranking = interruptible(py, &Threads::per_core(), &stop, rank)?.map_err(refuse_test)?;
+    Ok((ranking.order, ranking.scores))
 }

@@ -29,7 +29,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     }
 }
 
-/// What is wrong with what was handed over, before it reaches the library.
+/// An exception for an argument that is wrong before it reaches the library.
 pub(crate) fn refuse(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

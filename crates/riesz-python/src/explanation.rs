@@ -7,10 +7,11 @@ use numpy::{
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use riesz::explanation::{Duel, Fact, Provenance, Sampling, Spread, Uncertainty, UncertaintySource};
+use riesz::explanation::{Dispersion, Duel, Provenance, Sampling, Uncertainty, UncertaintySource};
 use riesz::format::explanation_json::{self, SavedExplanation};
 use riesz::format::value_table;
 use riesz::linalg::Sparse;
+use riesz::model_card::CardEntry;
 use riesz::table::Player;
 use riesz::{ClassDecisions, ColumnKind, Exactness};
 use riesz_report::{PlotOptions, ReportOptions, Theme};
@@ -24,9 +25,9 @@ type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Explanation {
     inner: riesz::Explanation,
-    /// What a classifier decides of the rows, where a file says it.
+    /// The decisions of a classifier about the rows, if a file has them.
     decisions: Option<ClassDecisions>,
-    /// Of values estimated by coalitions: the coalitions, from which a larger budget goes on.
+    /// For values estimated from coalitions: the coalitions, from which a larger budget continues.
     #[pyo3(get)]
     sample: Option<Py<Sample>>,
 }
@@ -81,16 +82,17 @@ impl Explanation {
             cube.as_array().permuted_axes([0, 2, 1]).iter().copied().collect()
         };
         let pair = |array: PyReadonlyArray2<'_, f64>| array.as_array().iter().copied().collect();
-        let facts = |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| Fact::new(k, v)).collect();
+        let facts =
+            |known: Vec<(String, String)>| known.into_iter().map(|(k, v)| CardEntry::new(k, v)).collect();
         let (game, absent, model, run) = provenance;
-        let joint = covariance.map(|all| {
-            let all = all.as_array().permuted_axes([0, 3, 1, 2]).iter().copied().collect();
-            Spread::Covariance(all)
+        let joint = covariance.map(|array| {
+            let entries = array.as_array().permuted_axes([0, 3, 1, 2]).iter().copied().collect();
+            Dispersion::Covariance(entries)
         });
         let source: Option<UncertaintySource> =
             sure_by.map(serde_json::from_str).transpose().map_err(refuse)?;
         let duels: Option<Vec<Duel>> = duels.map(serde_json::from_str).transpose().map_err(refuse)?;
-        let spread = joint.or_else(|| sd.map(|sd| Spread::Sd(flat(sd))));
+        let dispersion = joint.or_else(|| sd.map(|sd| Dispersion::Sd(flat(sd))));
         let inner = riesz::Explanation {
             index: index.parse().map_err(refuse)?,
             players: players.into_iter().map(|(name, columns)| Player { name, columns }).collect(),
@@ -109,7 +111,7 @@ impl Explanation {
                 },
                 (None, None) => Exactness::Unstated,
             },
-            uncertainty: spread.map(|spread| Uncertainty { spread, source }),
+            uncertainty: dispersion.map(|dispersion| Uncertainty { dispersion, source }),
             duels,
             provenance: Provenance { game, absent, model: facts(model), run: facts(run) },
         };
@@ -120,7 +122,7 @@ impl Explanation {
         Ok(Self { decisions, ..Self::new(inner, None) })
     }
 
-    /// What pickles are made of: the arguments of the constructor.
+    /// The arguments of the constructor, for pickling.
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((), Bound<'py, PyDict>)> {
         let parts = PyDict::new(py);
         parts.set_item("values", self.values(py)?)?;
@@ -140,10 +142,10 @@ impl Explanation {
         let decisions = self.decisions.as_ref().map(serde_json::to_string).transpose().map_err(refuse)?;
         parts.set_item("decisions", decisions)?;
         // Nothing that an older riesz would stumble over where there is nothing to say.
-        if let Some(Uncertainty { spread, .. }) = &self.inner.uncertainty {
+        if let Some(Uncertainty { dispersion: spread, .. }) = &self.inner.uncertainty {
             match spread {
-                Spread::Covariance(_) => parts.set_item("covariance", self.covariance(py)?)?,
-                Spread::Sd(_) => parts.set_item("sd", self.sd(py)?)?,
+                Dispersion::Covariance(_) => parts.set_item("covariance", self.covariance(py)?)?,
+                Dispersion::Sd(_) => parts.set_item("sd", self.sd(py)?)?,
             }
             parts.set_item("sure_by", self.sure_by()?)?;
         }
@@ -171,13 +173,13 @@ impl Explanation {
         self.inner.subsets.clone()
     }
 
-    /// What one of them is called.
+    /// The singular name of the values.
     #[getter]
     fn value_name(&self) -> String {
         self.inner.value_name()
     }
 
-    /// What several are called.
+    /// The plural name of the values.
     #[getter]
     fn value_names(&self) -> String {
         self.inner.index.names()
@@ -216,8 +218,8 @@ impl Explanation {
         let mut reader = value_table::ValueTableReader::new(&header).map_err(refuse)?;
         let wanted = reader.wanted().to_vec();
         for (line, output) in numbers.as_array().rows().into_iter().zip(outputs) {
-            let own = wanted[2..].iter().map(|&j| line[j]);
-            reader.add_line(line[wanted[0]], &output, own).map_err(refuse)?;
+            let cells = wanted[2..].iter().map(|&j| line[j]);
+            reader.add_line(line[wanted[0]], &output, cells).map_err(refuse)?;
         }
         Ok(Self::new(reader.finish(None).map_err(refuse)?, None))
     }
@@ -251,9 +253,9 @@ impl Explanation {
 
     /// Weighted means of rows, means × rows.
     fn average(&self, py: Python<'_>, weights: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
-        let own =
+        let entries =
             |row: numpy::ndarray::ArrayView1<'_, f64>| row.iter().copied().enumerate().collect::<Vec<_>>();
-        let columns: Vec<_> = weights.as_array().rows().into_iter().map(own).collect();
+        let columns: Vec<_> = weights.as_array().rows().into_iter().map(entries).collect();
         let rows = weights.as_array().ncols();
         let mean = || self.inner.average(&Sparse::from_columns(rows, columns)?);
         Ok(Self::new(py.detach(mean).map_err(raise)?, None))
@@ -311,15 +313,16 @@ impl Explanation {
         self.cube(py, std_error).map(Some)
     }
 
-    /// How values of sets vary together, rows × sets × sets × outputs.
+    /// The covariance between the values of sets, rows × sets × sets × outputs.
     #[getter]
     fn covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray4<f64>>>> {
-        let Some(Uncertainty { spread: Spread::Covariance(all), .. }) = &self.inner.uncertainty else {
+        let Some(Uncertainty { dispersion: Dispersion::Covariance(entries), .. }) = &self.inner.uncertainty
+        else {
             return Ok(None);
         };
         let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
-        let all = Array4::from_shape_vec((n, m, s, s), all.clone()).map_err(refuse)?;
-        Ok(Some(all.permuted_axes([0, 2, 3, 1]).into_pyarray(py)))
+        let array = Array4::from_shape_vec((n, m, s, s), entries.clone()).map_err(refuse)?;
+        Ok(Some(array.permuted_axes([0, 2, 3, 1]).into_pyarray(py)))
     }
 
     /// Standard deviations, rows × sets × outputs.
@@ -345,11 +348,11 @@ impl Explanation {
         by_size: bool,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (n, m) = (self.inner.rows(), self.inner.outputs());
-        let of = |g: usize| match by_size {
+        let probability_in_game = |g: usize| match by_size {
             true => self.inner.probability_larger_magnitude((g / m, g % m), a, b),
             false => self.inner.probability_greater((g / m, g % m), a, b),
         };
-        self.pair(py, (0..n * m).map(of).collect::<riesz::Result<_>>().map_err(refuse)?)
+        self.pair(py, (0..n * m).map(probability_in_game).collect::<riesz::Result<_>>().map_err(refuse)?)
     }
 
     /// The probability that the sets with the largest values of a row are these, and its standard error, each
@@ -363,18 +366,20 @@ impl Explanation {
         seed: u64,
     ) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>)> {
         let (n, m) = (self.inner.rows(), self.inner.outputs());
-        let of = |g: usize| self.inner.probability_of_top((g / m, g % m), count, draws, seed);
-        let found = py.detach(|| (0..n * m).map(of).collect::<riesz::Result<Vec<_>>>()).map_err(refuse)?;
-        let pair =
-            |of: fn(&riesz::explanation::Proportion) -> f64| self.pair(py, found.iter().map(of).collect());
+        let top_of_game = |g: usize| self.inner.probability_of_top((g / m, g % m), count, draws, seed);
+        let proportions =
+            py.detach(|| (0..n * m).map(top_of_game).collect::<riesz::Result<Vec<_>>>()).map_err(refuse)?;
+        let pair = |read: fn(&riesz::explanation::Proportion) -> f64| {
+            self.pair(py, proportions.iter().map(read).collect())
+        };
         Ok((pair(|p| p.value)?, pair(|p| p.std_error)?))
     }
 
     /// Draws of the values of each row, draws × rows × sets × outputs.
     fn draws<'py>(&self, py: Python<'py>, draws: usize, seed: u64) -> PyResult<Bound<'py, PyArray4<f64>>> {
         let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
-        let found = py.detach(|| self.inner.draws_of_all(draws, seed)).map_err(refuse)?;
-        Ok(Array4::from_shape_fn((draws, n, s, m), |(d, i, k, o)| found[i * m + o][(k, d)]).into_pyarray(py))
+        let drawn = py.detach(|| self.inner.draws_of_all(draws, seed)).map_err(refuse)?;
+        Ok(Array4::from_shape_fn((draws, n, s, m), |(d, i, k, o)| drawn[i * m + o][(k, d)]).into_pyarray(py))
     }
 
     /// Evaluations and seed.
@@ -390,25 +395,28 @@ impl Explanation {
         self.inner.certificate().map(|c| (c.residual, c.bound, c.holds))
     }
 
-    /// Of one output, by set: the mean of |value|, its standard error and interval of this level (None of one
-    /// row), mean values, and the .05, .5 and .95 quantiles of |value|; and the order of sets, with the
-    /// probability of each place's order.
+    /// For one output, by set: the mean of |value|, its standard error and interval of this level (None for a
+    /// single row), mean values, and the .05, .5 and .95 quantiles of |value|; and the order of sets, with
+    /// the probability that neighbours are in the right order.
     fn importance(&self, py: Python<'_>, output: usize, level: f64) -> PyResult<Py<PyDict>> {
-        let found = py.detach(|| self.inner.importance(output));
+        let importance = py.detach(|| self.inner.importance(output));
         let parts = PyDict::new(py);
-        let spans = found.interval(level);
-        let end = |at: usize| spans.as_ref().map(|own| own.iter().map(|s| s[at]).collect::<Vec<_>>());
-        parts.set_item("mean_abs", found.mean_abs.into_pyarray(py))?;
-        parts.set_item("std_error", found.std_error.map(|own| own.into_pyarray(py)))?;
-        parts.set_item("low", end(0).map(|own| own.into_pyarray(py)))?;
-        parts.set_item("high", end(1).map(|own| own.into_pyarray(py)))?;
-        parts.set_item("mean", found.mean.into_pyarray(py))?;
-        for (at, name) in ["q05", "median", "q95"].into_iter().enumerate() {
-            let own: Vec<f64> = found.quantiles.iter().map(|q| q[at]).collect();
-            parts.set_item(name, own.into_pyarray(py))?;
+        let spans = importance.interval(level);
+        let end = |side: usize| {
+            spans.as_ref().map(|intervals| intervals.iter().map(|s| s[side]).collect::<Vec<_>>())
+        };
+        parts.set_item("mean_abs", importance.mean_abs.into_pyarray(py))?;
+        parts.set_item("std_error", importance.std_error.map(|errors| errors.into_pyarray(py)))?;
+        parts.set_item("low", end(0).map(|lower| lower.into_pyarray(py)))?;
+        parts.set_item("high", end(1).map(|upper| upper.into_pyarray(py)))?;
+        parts.set_item("mean", importance.mean.into_pyarray(py))?;
+        for (position, name) in ["q05", "median", "q95"].into_iter().enumerate() {
+            let quantiles: Vec<f64> = importance.quantiles.iter().map(|q| q[position]).collect();
+            parts.set_item(name, quantiles.into_pyarray(py))?;
         }
-        parts.set_item("order", found.order)?;
-        parts.set_item("in_order", found.in_order.map(|own| own.into_pyarray(py)))?;
+        parts.set_item("order", importance.order)?;
+        parts
+            .set_item("in_order", importance.in_order.map(|probabilities| probabilities.into_pyarray(py)))?;
         Ok(parts.unbind())
     }
 
@@ -453,7 +461,7 @@ impl Explanation {
 
     #[getter]
     fn provenance(&self) -> Origin {
-        let facts = |list: &[Fact]| list.iter().map(|f| (f.name.clone(), f.value.clone())).collect();
+        let facts = |list: &[CardEntry]| list.iter().map(|f| (f.name.clone(), f.value.clone())).collect();
         let Provenance { game, absent, model, run } = &self.inner.provenance;
         (game.clone(), absent.clone(), facts(model), facts(run))
     }

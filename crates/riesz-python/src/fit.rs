@@ -11,7 +11,7 @@ use riesz::{Kernel, Matrix};
 use serde_json::Value;
 
 use crate::question::Settings;
-use crate::threads::{Threads, interruptible};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
 /// A kernel in riesz's JSON form.
@@ -53,15 +53,15 @@ pub fn functionals<'py>(
     let stop = Arc::new(AtomicBool::new(false));
     let heeded = stop.clone();
     let work = move || riesz::shapley_penalty::penalty_until(&kernel, &x, question, &protected, 0.0, heeded);
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let Penalty { functionals: z, sampled, .. } = found;
+    let penalty = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let Penalty { functionals: z, sampled, .. } = penalty;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
 }
 
 /// Coefficients (rows × outputs) and intercepts that Newton's method starts from.
 type Start<'py> = (PyReadonlyArray2<'py, f64>, Vec<f64>);
 
-/// What is predicted: labels as indices of classes, or numbers (rows × targets).
+/// The targets of a fit: labels as indices of classes, or numbers (rows × targets).
 #[derive(FromPyObject)]
 pub enum Target<'py> {
     Classes(Vec<usize>, Vec<String>),
@@ -104,8 +104,8 @@ pub fn fit(
         Target::Classes(labels, classes) => riesz::fit::Target::Classes { labels, classes },
         Target::Numbers(y) => riesz::fit::Target::Numbers(targets(&y)),
     };
-    let given: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(refuse)?;
-    let settings = kind.values(given).map_err(raise)?;
+    let values: serde_json::Map<String, Value> = serde_json::from_str(settings).map_err(refuse)?;
+    let settings = kind.values(values).map_err(raise)?;
     let penalty = penalty.map(self::penalty).map(|penalty| move |_: &Kernel| Ok(penalty.clone()));
     let start = start.map(|(coef, intercept)| WarmStart { coef: targets(&coef), intercept });
     let stop = Arc::new(AtomicBool::new(false));
@@ -117,7 +117,7 @@ pub fn fit(
         (task.start, task.stop) = (start, heeded);
         kind.fit(&task)
     };
-    let fit = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let fit = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let end = fit.end.map(|WarmStart { coef, intercept }| {
         let coef = matrix(coef.rows(), coef.cols(), coef.data().to_vec())?.into_pyarray(py);
         PyResult::Ok((coef.unbind(), intercept))

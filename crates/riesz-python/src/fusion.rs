@@ -6,15 +6,15 @@ use std::sync::Arc;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 use riesz::causal::{
-    DEFAULT_DOSE_COUNT, DataSupport, Effect, Estimand, EstimandWeights, Fusion, IdentificationRoute,
+    CausalFusion, DEFAULT_DOSE_COUNT, DataSupport, Effect, Estimand, EstimandWeights, IdentificationRoute,
     IntegralForm, MeasuredColumns, MediatorMeasure, PublishedPosterior, SingleTable, Stage, Studies, Study,
     TargetPopulation, caveats, gather, usual_combinations,
 };
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Matrix, Table};
 
-use crate::causal::{Given, Question};
-use crate::threads::{Threads, interruptible};
+use crate::causal::{GraphInput, Question};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
 /// A study that leads to the next: what is queried of it, how it tells what that does, by which covariates,
@@ -30,58 +30,70 @@ pub struct CausalEffect {
 /// A weight, weights of rows, a model, and rows.
 type Part = (f64, Py<PyArray2<f64>>, Py<Expansion>, Py<PyArray2<f64>>);
 
-/// Treatments that are asked about, a baseline, or of a slope the treatment and the step.
-pub(crate) type Asked<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Option<(Option<String>, Option<f64>)>);
+/// The treatments of a query, a baseline, or for a slope the treatment and the step.
+pub(crate) type EffectQuery<'py> =
+    (NamedRows<'py>, Option<NamedRows<'py>>, Option<(Option<String>, Option<f64>)>);
 
-/// What is asked of an effect, as sums over treatments.
-pub(crate) fn sums(effect: &Effect, (at, baseline, slope): Asked<'_>) -> PyResult<EstimandWeights> {
+/// The requested estimand as weighted sums over treatments.
+pub(crate) fn sums(effect: &Effect, (at, baseline, slope): EffectQuery<'_>) -> PyResult<EstimandWeights> {
     let estimand = match (baseline, slope) {
         (Some(baseline), _) => Estimand::Contrast(sample(baseline)?),
-        (None, Some((by, step))) => {
-            Estimand::slope(effect.treatments(), by.as_deref(), step).map_err(raise)?
+        (None, Some((treatment, step))) => {
+            Estimand::slope(effect.treatments(), treatment.as_deref(), step).map_err(raise)?
         }
         (None, None) => Estimand::Level,
     };
     estimand.weights_at(&sample(at)?, effect.treatments()).map_err(raise)
 }
 
-/// Means, covariance, parts of it by cause, and of each query how it stands to the studies, by name, and
-/// whether these tell it.
-pub(crate) type Told =
+/// Means, covariance, its parts by cause, the data support of each query by name, and whether the studies
+/// support each query.
+pub(crate) type EstimateParts =
     (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
 
 pub(crate) fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
     Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py).unbind())
 }
 
-/// How studies stand to queries, by name.
-pub(crate) fn standings(standing: &[DataSupport]) -> Vec<(&'static str, Vec<f64>)> {
-    type Of = fn(&DataSupport) -> f64;
-    let each: [(_, Of); 6] = [
-        ("resolved_by_first", |own| own.variance_explained_by_first),
-        ("resolved_by_rest", |own| own.resolved_by_rest),
-        ("effective_rows", |own| own.effective_rows),
-        ("mass", |own| own.weight_sum),
-        ("people", |own| own.population_explained),
-        ("overlap", |own| own.overlap),
+/// The data support of queries, by name.
+pub(crate) fn standings(support: &[DataSupport]) -> Vec<(&'static str, Vec<f64>)> {
+    type ReadSupport = fn(&DataSupport) -> f64;
+    let entries: [(_, ReadSupport); 6] = [
+        ("resolved_by_first", |row| row.variance_explained_by_first),
+        ("resolved_by_rest", |row| row.resolved_by_rest),
+        ("effective_rows", |row| row.effective_rows),
+        ("mass", |row| row.weight_sum),
+        ("people", |row| row.population_explained),
+        ("overlap", |row| row.overlap),
     ];
-    each.map(|(name, of)| (name, standing.iter().map(of).collect())).to_vec()
+    entries.map(|(name, read)| (name, support.iter().map(read).collect())).to_vec()
 }
 
-pub(crate) fn told(py: Python<'_>, told: riesz::causal::Told) -> PyResult<Told> {
-    let causes = told.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
-    let standing = standings(&told.standing);
-    let supported = told.standing.iter().map(DataSupport::is_supported).collect();
-    Ok((told.mean, array(py, &told.covariance)?, causes.collect::<PyResult<_>>()?, standing, supported))
+pub(crate) fn estimate_parts(
+    py: Python<'_>,
+    estimate: riesz::causal::EffectEstimate,
+) -> PyResult<EstimateParts> {
+    let causes = estimate.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
+    let support = standings(&estimate.support);
+    let supported = estimate.support.iter().map(DataSupport::is_supported).collect();
+    Ok((
+        estimate.mean,
+        array(py, &estimate.covariance)?,
+        causes.collect::<PyResult<_>>()?,
+        support,
+        supported,
+    ))
 }
 
 impl CausalEffect {
-    /// The same effect on others.
-    fn on(&self, py: Python<'_>, whom: TargetPopulation) -> PyResult<Self> {
+    /// This effect on another population.
+    fn on(&self, py: Python<'_>, population: TargetPopulation) -> PyResult<Self> {
         let (effect, stop) = (Arc::clone(&self.effect), Arc::default());
-        let heeded = Arc::clone(&stop);
-        let found = interruptible(py, &Threads::all(), &stop, move || effect.on_population(&whom, &heeded))?;
-        Ok(Self { effect: Arc::new(found.map_err(raise)?) })
+        let stop_flag = Arc::clone(&stop);
+        let moved = interruptible(py, &Threads::per_core(), &stop, move || {
+            effect.on_population(&population, &stop_flag)
+        })?;
+        Ok(Self { effect: Arc::new(moved.map_err(raise)?) })
     }
 }
 
@@ -93,108 +105,114 @@ impl CausalEffect {
     }
 
     /// The effect on those who were treated so.
-    fn treated(&self, py: Python<'_>, at: NamedRows<'_>) -> PyResult<Self> {
-        self.on(py, TargetPopulation::Treated(sample(at)?))
+    fn treated(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Self> {
+        self.on(py, TargetPopulation::Treated(sample(treatments)?))
     }
 
     /// The effect on those of whom some covariates are these.
-    fn like(&self, py: Python<'_>, at: NamedRows<'_>) -> PyResult<Self> {
-        self.on(py, TargetPopulation::Like(sample(at)?))
+    fn like(&self, py: Python<'_>, covariates: NamedRows<'_>) -> PyResult<Self> {
+        self.on(py, TargetPopulation::ConditionalOn(sample(covariates)?))
     }
 
     /// Joint draws, queries × draws.
     fn sample(
         &self,
         py: Python<'_>,
-        asked: Asked<'_>,
+        query: EffectQuery<'_>,
         draws: usize,
         seed: u64,
     ) -> PyResult<Py<PyArray2<f64>>> {
-        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, query)?);
         let work = move || Ok(sums.rows(&effect.sample(&sums.treatments, draws, seed)?));
-        array(py, &interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
+        array(py, &interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 
-    /// By weight the models that this is a mixture of, with what is besides their means.
+    /// The models of which this effect is a mixture, with their weights and posterior covariances.
     fn parts(&self, py: Python<'_>) -> PyResult<Vec<(f64, Py<Expansion>)>> {
         let effect = Arc::clone(&self.effect);
-        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.posteriors())?;
-        let each = found.map_err(raise)?.into_iter().map(|(weight, model, covariance)| {
+        let posteriors =
+            interruptible(py, &Threads::per_core(), &Arc::default(), move || effect.posteriors())?;
+        let entries = posteriors.map_err(raise)?.into_iter().map(|(weight, model, covariance)| {
             let covariance = Some(Arc::new(covariance));
             Ok((weight, Py::new(py, Expansion { model: Arc::new(model), covariance, groups: None })?))
         });
-        each.collect()
+        entries.collect()
     }
 
-    /// The share of the variance of queries, all together, that one more row of a study would take away, for
-    /// each of such rows.
-    fn worth(
+    /// The share of the total variance of the queries that one further row of a study would remove, for each
+    /// of these rows.
+    fn variance_reduction(
         &self,
         py: Python<'_>,
-        asked: Asked<'_>,
+        query: EffectQuery<'_>,
         study: usize,
         rows: NamedRows<'_>,
     ) -> PyResult<Vec<f64>> {
-        let (effect, sums, rows) = (Arc::clone(&self.effect), sums(&self.effect, asked)?, sample(rows)?);
+        let (effect, sums, rows) = (Arc::clone(&self.effect), sums(&self.effect, query)?, sample(rows)?);
         let work = move || effect.share_taken(&sums, study, &rows);
-        interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
+        interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)
     }
 
-    /// By weight what is asked as sums over mediators: weights (queries × rows), the outcome as a model of
-    /// these, and the rows that they have.
-    fn through(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Vec<Part>> {
-        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
+    /// The query as sums over mediators, for each set of hyper-parameters: its weight, weights (queries × rows),
+    /// the outcome model, and the rows of mediators.
+    fn mediator_sums(&self, py: Python<'_>, query: EffectQuery<'_>) -> PyResult<Vec<Part>> {
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, query)?);
         let x = sums.treatments.clone();
-        let found = interruptible(py, &Threads::all(), &Arc::default(), move || effect.as_mediator_sums(&x))?;
-        let each = found.map_err(raise)?.into_iter().map(|(weight, own)| {
+        let mixture =
+            interruptible(py, &Threads::per_core(), &Arc::default(), move || effect.as_mediator_sums(&x))?;
+        let entries = mixture.map_err(raise)?.into_iter().map(|(weight, sums_of_part)| {
             let rows = Matrix::from_row_major(
-                own.mediators.rows(),
-                own.mediators.width(),
-                (0..own.mediators.rows()).flat_map(|i| own.mediators.row(i)).collect(),
+                sums_of_part.mediators.rows(),
+                sums_of_part.mediators.width(),
+                (0..sums_of_part.mediators.rows()).flat_map(|i| sums_of_part.mediators.row(i)).collect(),
             );
-            let model = Expansion { model: Arc::new(own.outcome), covariance: None, groups: None };
-            Ok((weight, array(py, &sums.rows(&own.weights))?, Py::new(py, model)?, array(py, &rows)?))
+            let model = Expansion { model: Arc::new(sums_of_part.outcome), covariance: None, groups: None };
+            Ok((
+                weight,
+                array(py, &sums.rows(&sums_of_part.weights))?,
+                Py::new(py, model)?,
+                array(py, &rows)?,
+            ))
         });
-        each.collect()
+        entries.collect()
     }
 
-    /// As many draws of the hyper-parameters' posterior itself would say as much as those that it averages
-    /// over.
+    /// The effective sample size of the averaged draws of hyperparameters.
     #[getter]
     fn effective_draws(&self) -> f64 {
         self.effect.effective_draws()
     }
 
-    /// What is asked of the effect.
-    fn at(&self, py: Python<'_>, asked: Asked<'_>) -> PyResult<Told> {
-        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
-        let work = move || Ok(sums.estimate(&effect.at(&sums.treatments)?));
-        told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
+    /// The estimate for a query.
+    fn estimate(&self, py: Python<'_>, query: EffectQuery<'_>) -> PyResult<EstimateParts> {
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, query)?);
+        let work = move || Ok(sums.estimate(&effect.evaluate(&sums.treatments)?));
+        estimate_parts(py, interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 
-    /// The same by a published posterior: over landmarks or by integrals, with a normal measure of that mass
-    /// or that of rows.
+    /// The estimate by a published posterior: over landmarks or by integrals, with a normal measure of this
+    /// mass or that of rows.
     fn published(
         &self,
         py: Python<'_>,
-        asked: Asked<'_>,
+        query: EffectQuery<'_>,
         integrals: bool,
         mass: Option<f64>,
         jitter: f64,
-    ) -> PyResult<Told> {
-        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, asked)?);
+    ) -> PyResult<EstimateParts> {
+        let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, query)?);
         let form = if integrals { IntegralForm::Integrals } else { IntegralForm::Landmarks };
         let measure = mass.map_or(MediatorMeasure::Rows, |mass| MediatorMeasure::Normal { mass });
-        let how = PublishedPosterior { form, measure, jitter };
-        let work = move || Ok(sums.estimate(&effect.published(&how, &sums.treatments)?));
-        told(py, interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)?)
+        let posterior = PublishedPosterior { form, measure, jitter };
+        let work = move || Ok(sums.estimate(&effect.published(&posterior, &sums.treatments)?));
+        estimate_parts(py, interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 }
 
-/// Rows with what their columns hold, for Python.
-type Told3 = (Vec<String>, Vec<Option<Vec<String>>>, Py<PyArray2<f64>>);
+/// A table for Python: the names of columns, their levels, and the rows.
+type PyRows = (Vec<String>, Vec<Option<Vec<String>>>, Py<PyArray2<f64>>);
 
-fn rows(py: Python<'_>, table: &Table) -> PyResult<Told3> {
+fn rows(py: Python<'_>, table: &Table) -> PyResult<PyRows> {
     let names = table.columns().iter().map(|column| column.name.clone()).collect();
     let levels = table.columns().iter().map(|column| match &column.kind {
         ColumnKind::Categorical { levels } => Some(levels.clone()),
@@ -212,13 +230,13 @@ fn studies(
     outcome: Vec<f64>,
     shared: Option<NamedRows<'_>>,
 ) -> PyResult<Studies> {
-    let study = |(treatments, how, others, mediators): Leading<'_>| {
-        let others = others.map(sample).transpose()?;
-        let route = match (&how[..], others) {
+    let study = |(treatments, route_name, covariates, mediators): Leading<'_>| {
+        let covariates = covariates.map(sample).transpose()?;
+        let route = match (&route_name[..], covariates) {
             ("direct", None) => IdentificationRoute::Direct,
-            ("back-door", Some(others)) => IdentificationRoute::BackDoor(others),
-            ("front-door", Some(others)) => IdentificationRoute::FrontDoor(others),
-            (how, others) => return Err(refuse(format!("{how} with covariates: {}", others.is_some()))),
+            ("back-door", Some(table)) => IdentificationRoute::BackDoor(table),
+            ("front-door", Some(table)) => IdentificationRoute::FrontDoor(table),
+            (name, table) => return Err(refuse(format!("{name} with covariates: {}", table.is_some()))),
         };
         Ok::<_, PyErr>(Study {
             treatments: sample(treatments)?,
@@ -229,8 +247,8 @@ fn studies(
     };
     let mut studies = leading.into_iter().map(study).collect::<PyResult<Vec<_>>>()?;
     // By the study that leads to the last.
-    if let (Some(last), Some(shared)) = (studies.last_mut(), shared) {
-        last.shared = Some(sample(shared)?);
+    if let (Some(final_study), Some(shared)) = (studies.last_mut(), shared) {
+        final_study.shared = Some(sample(shared)?);
     }
     Ok(Studies { studies, points: sample(points)?, outcome })
 }
@@ -240,10 +258,10 @@ type StageNames = (Vec<String>, Vec<String>, Vec<String>);
 
 /// The stages of an effect from one table; none of an effect across studies.
 #[pyfunction]
-pub fn effect_stages(graph: Option<Given>, query: &str) -> PyResult<Vec<StageNames>> {
-    let found = Question::new(graph, query)?.found;
-    let stages = if found.is_single_table() { found.stages() } else { Vec::new() };
-    Ok(stages.into_iter().map(|own| (own.history, own.treatments, own.averaged)).collect())
+pub fn effect_stages(graph: Option<GraphInput>, query: &str) -> PyResult<Vec<StageNames>> {
+    let identification = Question::new(graph, query)?.identification;
+    let stages = if identification.is_single_table() { identification.stages() } else { Vec::new() };
+    Ok(stages.into_iter().map(|stage| (stage.history, stage.treatments, stage.averaged)).collect())
 }
 
 /// Learns an effect from studies; `shared` are covariates that the last two share. From one table, which
@@ -262,18 +280,18 @@ pub fn fuse(
     landmarks: Option<usize>,
     single: Option<(Vec<StageNames>, Vec<String>)>,
 ) -> PyResult<CausalEffect> {
-    let fusion = Fusion { draws, seed, landmarks, ..Fusion::default() };
+    let fusion = CausalFusion { draws, seed, landmarks, ..CausalFusion::default() };
     let stop = Arc::clone(&fusion.stop);
     let effect = match single {
         Some((stages, treatments)) => {
             let stage = |(history, treatments, averaged)| Stage { history, treatments, averaged };
             let stages = stages.into_iter().map(stage).collect();
             let table = SingleTable { stages, treatments, rows: sample(points)?, outcome };
-            interruptible(py, &Threads::all(), &stop, move || fusion.fit_table(&table))?
+            interruptible(py, &Threads::per_core(), &stop, move || fusion.fit_table(&table))?
         }
         None => {
-            let given = studies(leading, points, outcome, shared)?;
-            interruptible(py, &Threads::all(), &stop, move || fusion.fit(&given))?
+            let gathered = studies(leading, points, outcome, shared)?;
+            interruptible(py, &Threads::per_core(), &stop, move || fusion.fit(&gathered))?
         }
     };
     let effect = effect.map_err(raise)?;
@@ -285,69 +303,69 @@ pub fn fuse(
 type OwnColumn = (String, Option<Vec<String>>, Vec<f64>);
 
 /// A study that leads to the next, for Python.
-type Led = (Told3, &'static str, Option<Told3>, Told3);
+type PyStudy = (PyRows, &'static str, Option<PyRows>, PyRows);
 
-/// What [`fuse`] takes but draws and seed, the shares of rows that are not matched, by mediator, and what a
-/// reader should know.
-type Gathered = (Vec<Led>, Told3, Vec<f64>, Option<Told3>, BTreeMap<String, f64>, Vec<String>);
+/// The arguments of [`fuse`] other than draws and seed, the shares of unmatched rows by mediator, and
+/// caveats.
+type PyStudies = (Vec<PyStudy>, PyRows, Vec<f64>, Option<PyRows>, BTreeMap<String, f64>, Vec<String>);
 
 /// The columns that an effect needs of each study.
 #[pyfunction]
-pub fn needed_columns(graph: Option<Given>, query: &str) -> PyResult<Vec<Vec<String>>> {
-    Question::new(graph, query)?.found.needed().map_err(raise)
+pub fn needed_columns(graph: Option<GraphInput>, query: &str) -> PyResult<Vec<Vec<String>>> {
+    Question::new(graph, query)?.identification.needed().map_err(raise)
 }
 
 /// Studies from their tables, as [`fuse`] takes them, and what they leave in doubt.
 #[pyfunction]
 pub fn gather_studies(
     py: Python<'_>,
-    graph: Option<Given>,
+    graph: Option<GraphInput>,
     query: &str,
     tables: Vec<Vec<OwnColumn>>,
-) -> PyResult<Gathered> {
+) -> PyResult<PyStudies> {
     let column = |(name, levels, values): OwnColumn| {
         let kind = levels.map_or(ColumnKind::Numeric, |levels| ColumnKind::Categorical { levels });
         (Column { name, kind }, values)
     };
     let tables: Vec<MeasuredColumns> = tables
         .into_iter()
-        .map(|own| MeasuredColumns { columns: own.into_iter().map(column).collect() })
+        .map(|columns| MeasuredColumns { columns: columns.into_iter().map(column).collect() })
         .collect();
-    let found = Question::new(graph, query)?.found;
-    let gathered = py.detach(|| gather(&found, &tables)).map_err(raise)?;
+    let identification = Question::new(graph, query)?.identification;
+    let gathered = py.detach(|| gather(&identification, &tables)).map_err(raise)?;
     let studies = &gathered.studies;
     let lead = |study: &Study| {
-        let (how, others) = match &study.route {
+        let (route_name, covariates) = match &study.route {
             IdentificationRoute::Direct => ("direct", None),
-            IdentificationRoute::BackDoor(others) => ("back-door", Some(others)),
-            IdentificationRoute::FrontDoor(others) => ("front-door", Some(others)),
+            IdentificationRoute::BackDoor(table) => ("back-door", Some(table)),
+            IdentificationRoute::FrontDoor(table) => ("front-door", Some(table)),
         };
-        let others = others.map(|own| rows(py, own)).transpose()?;
-        Ok((rows(py, &study.treatments)?, how, others, rows(py, &study.mediators)?))
+        let covariates = covariates.map(|table| rows(py, table)).transpose()?;
+        Ok((rows(py, &study.treatments)?, route_name, covariates, rows(py, &study.mediators)?))
     };
     let leading = studies.studies.iter().map(lead).collect::<PyResult<_>>()?;
     let shared = studies.studies.last().and_then(|study| study.shared.as_ref());
-    let shared = shared.map(|own| rows(py, own)).transpose()?;
-    let doubts = gathered.doubts.iter().map(ToString::to_string).collect();
+    let shared = shared.map(|table| rows(py, table)).transpose()?;
+    let doubts = gathered.caveats.iter().map(ToString::to_string).collect();
     Ok((leading, rows(py, &studies.points)?, studies.outcome.clone(), shared, gathered.unmatched, doubts))
 }
 
-/// What a learnt effect leaves in doubt beside its studies.
+/// The caveats of an estimated effect other than those of its studies.
 #[pyfunction]
 pub fn effect_doubts(
-    graph: Option<Given>,
+    graph: Option<GraphInput>,
     query: &str,
     effect: &CausalEffect,
     draws: usize,
 ) -> PyResult<Vec<String>> {
-    let found = Question::new(graph, query)?.found;
-    Ok(caveats(&found, &effect.effect, draws).iter().map(ToString::to_string).collect())
+    let identification = Question::new(graph, query)?.identification;
+    Ok(caveats(&identification, &effect.effect, draws).iter().map(ToString::to_string).collect())
 }
 
 /// Treatments to show an effect at.
 #[pyfunction]
 #[pyo3(signature = (treatments, count=DEFAULT_DOSE_COUNT))]
-pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<Told3> {
+pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<PyRows> {
     let treatments = sample(treatments)?;
     let usual = match treatments.width() {
         1 => riesz::causal::default_doses(&treatments, count),
@@ -356,49 +374,48 @@ pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> P
     rows(py, &usual.map_err(raise)?)
 }
 
-/// What a page is about: the question, and the studies as [`fuse`] takes them.
+/// The subject of a page: the question, and the studies as [`fuse`] takes them.
 type About<'py> =
-    (Option<Given>, String, Vec<Leading<'py>>, NamedRows<'py>, Vec<f64>, Option<NamedRows<'py>>);
+    (Option<GraphInput>, String, Vec<Leading<'py>>, NamedRows<'py>, Vec<f64>, Option<NamedRows<'py>>);
 
-/// What a page says of how the effect came about: of whom it is, shares of rows that are not matched, doubts,
-/// and facts.
-type Says = (String, BTreeMap<String, f64>, Vec<String>, Vec<(String, String)>);
+/// The provenance on a page: the population, shares of unmatched rows, caveats, and entries.
+type PageProvenance = (String, BTreeMap<String, f64>, Vec<String>, Vec<(String, String)>);
 
-/// The page of an effect, which `effect` is on whom is asked for.
+/// The page of an effect on the population of `effect`.
 #[pyfunction]
-#[pyo3(signature = (about, effect, at, says, level, baseline=None))]
+#[pyo3(signature = (about, effect, treatments, provenance, level, baseline=None))]
 pub fn effect_page(
     py: Python<'_>,
     about: About<'_>,
     effect: &CausalEffect,
-    at: NamedRows<'_>,
-    says: Says,
+    treatments: NamedRows<'_>,
+    provenance: PageProvenance,
     level: f64,
     baseline: Option<NamedRows<'_>>,
 ) -> PyResult<String> {
     let (graph, query, leading, points, outcome, shared) = about;
-    let Question { graph, found } = Question::new(graph, &query)?;
-    let given = studies(leading, points, outcome, shared)?;
-    let at = sample(at)?;
-    let estimand = baseline.map_or(Ok(Estimand::Level), |own| sample(own).map(Estimand::Contrast))?;
-    let (whom, unmatched, doubts, facts) = says;
-    let run: Vec<Fact> = facts.into_iter().map(|(name, value)| Fact::new(name, value)).collect();
+    let Question { graph, identification } = Question::new(graph, &query)?;
+    let gathered = studies(leading, points, outcome, shared)?;
+    let points = sample(treatments)?;
+    let estimand = baseline.map_or(Ok(Estimand::Level), |rows| sample(rows).map(Estimand::Contrast))?;
+    let (population, unmatched, doubts, facts) = provenance;
+    let run: Vec<CardEntry> = facts.into_iter().map(|(name, value)| CardEntry::new(name, value)).collect();
     let effect = Arc::clone(&effect.effect);
     let work = move || -> riesz::Result<String> {
-        let pointwise = effect.pointwise(&at, &estimand)?;
+        let pointwise = effect.pointwise(&points, &estimand)?;
         riesz_report::effect_report(&riesz_report::EffectPage {
-            found: &found,
+            identification: &identification,
             graph: graph.as_ref(),
-            studies: &given,
-            at: &at,
+            studies: &gathered,
+            treatments: &points,
             estimand: &estimand,
             effect: &pointwise,
-            whom: &whom,
+            population: &population,
             level,
             unmatched: &unmatched,
             doubts: &doubts,
             run: &run,
         })
     };
-    interruptible(py, &Threads::all(), &Arc::default(), work)?.map_err(raise)
+    interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)
 }

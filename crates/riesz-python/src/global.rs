@@ -1,4 +1,4 @@
-//! Which features matter overall: variances and losses taken apart.
+//! Global importance of features: decompositions of variances and losses.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use riesz::{Background, Matrix, Posterior};
 
 use crate::error::{raise, refuse};
 use crate::explanation::Explanation;
-use crate::threads::{Threads, interruptible};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NO_POSTERIOR, matrix, players, table};
 
 fn background(
@@ -59,22 +59,22 @@ pub(crate) fn sobol_indices<'py>(
     let stop = sensitivity.stop.clone();
     let work = move || match (covariance, draws) {
         (Some(covariance), Some(draws)) => sensitivity.indices_of_draws(&model, &covariance, &inputs, draws),
-        (Some(covariance), None) => sensitivity.expected(&model, &covariance, &inputs),
+        (Some(covariance), None) => sensitivity.posterior_mean_indices(&model, &covariance, &inputs),
         (None, _) => sensitivity.run(&model, &inputs),
     };
-    let found = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
-    let (m, p) = (found.explanation.outputs(), found.explanation.players.len());
-    let array = |of: &dyn Fn(usize) -> Vec<f64>| -> PyResult<Array<'py>> {
-        Ok(matrix(m, p, (0..m).flat_map(of).collect())?.into_pyarray(py))
+    let indices = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
+    let (m, p) = (indices.explanation.outputs(), indices.explanation.players.len());
+    let array = |read: &dyn Fn(usize) -> Vec<f64>| -> PyResult<Array<'py>> {
+        Ok(matrix(m, p, (0..m).flat_map(read).collect())?.into_pyarray(py))
     };
-    let first = array(&|o| found.first_order(o).to_vec())?;
-    let effects = array(&|o| found.effects(o).to_vec())?;
-    let total = array(&|o| found.total_order(o).to_vec())?;
-    let bound = (0..m).map(|o| found.bound(o)).collect();
-    Ok((Explanation::new(found.explanation, None), first, effects, total, bound))
+    let first = array(&|o| indices.first_order(o).to_vec())?;
+    let effects = array(&|o| indices.effects(o).to_vec())?;
+    let total = array(&|o| indices.total_order(o).to_vec())?;
+    let bound = (0..m).map(|o| indices.bound(o)).collect();
+    Ok((Explanation::new(indices.explanation, None), first, effects, total, bound))
 }
 
-/// What SAGE found.
+/// The result of SAGE.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub(crate) struct SageValues {
     explanation: Py<Explanation>,
@@ -110,8 +110,12 @@ pub(crate) fn sage_values<'py>(
     let labels = match (numbers, classes) {
         (_, Some(classes)) => Labels::Classes(classes),
         (Some(numbers), None) => {
-            let own: Array2<f64> = numbers.as_array().to_owned();
-            Labels::Numbers(Matrix::from_row_major(own.nrows(), own.ncols(), own.iter().copied().collect()))
+            let targets: Array2<f64> = numbers.as_array().to_owned();
+            Labels::Numbers(Matrix::from_row_major(
+                targets.nrows(),
+                targets.ncols(),
+                targets.iter().copied().collect(),
+            ))
         }
         (None, None) => return Err(refuse("there are no labels")),
     };
@@ -119,21 +123,22 @@ pub(crate) fn sage_values<'py>(
     let sage = Sage { groups, permutations, seed, ..Sage::default() };
     let stop = sage.stop.clone();
     let work = move || {
-        let found = sage.run(&model, &x, &labels, &background)?;
-        let explanation = found.explanation(&model, &x, seed)?;
-        Ok::<_, riesz::Error>((found, explanation))
+        let values = sage.run(&model, &x, &labels, &background)?;
+        let explanation = values.explanation(&model, &x, seed)?;
+        Ok::<_, riesz::Error>((values, explanation))
     };
-    let (found, explanation) = interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
+    let (sage_values, explanation) =
+        interruptible(py, &Threads::new(threads), &stop, work)?.map_err(raise)?;
     let list = |numbers: Vec<f64>| numbers.into_pyarray(py).unbind();
     Ok(SageValues {
         explanation: Py::new(py, Explanation::new(explanation, None))?,
-        values: list(found.values),
-        std_error: found.std_error.map(list),
-        sampling_error: found.sampling_error.map(list),
-        base_loss: found.base_loss,
-        loss: found.loss,
-        measure: found.measure,
-        coalitions: found.coalitions,
+        values: list(sage_values.values),
+        std_error: sage_values.std_error.map(list),
+        sampling_error: sage_values.sampling_error.map(list),
+        base_loss: sage_values.base_loss,
+        loss: sage_values.loss,
+        measure: sage_values.measure,
+        coalitions: sage_values.coalitions,
     })
 }
 
@@ -152,22 +157,24 @@ pub(crate) fn component<'py>(
     weights: Option<PyReadonlyArray1<'py, f64>>,
     groups: Vec<(String, Vec<usize>)>,
     set: Vec<usize>,
-    at: PyReadonlyArray2<'py, f64>,
+    points: PyReadonlyArray2<'py, f64>,
 ) -> PyResult<(Array<'py>, Option<Array<'py>>)> {
     let (model, covariance) = (model.model.clone(), model.covariance.clone());
     let inputs = background(&model, &rows, weights)?;
-    let (groups, at) =
-        (players(model.columns(), groups)?, table(model.columns(), at.as_array()).map_err(refuse)?);
+    let (groups, points) =
+        (players(model.columns(), groups)?, table(model.columns(), points.as_array()).map_err(refuse)?);
     let stop = Arc::default();
     let work = move || {
         let components = Components::new(&model, &inputs, Some(groups))?;
-        let values = components.at(&set, &at)?;
-        let Some(covariance) = covariance.filter(|own| own.is_of_data()) else { return Ok((values, None)) };
+        let values = components.evaluate(&set, &points)?;
+        let Some(covariance) = covariance.filter(|known| known.is_of_data()) else {
+            return Ok((values, None));
+        };
         let posterior = Posterior::new(&model, &covariance)?;
-        let sd = components.sd(&set, &at, &posterior)?;
+        let sd = components.sd(&set, &points, &posterior)?;
         Ok::<_, riesz::Error>((values, Some(sd)))
     };
-    let (values, sd) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let (values, sd) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let array = |m: Matrix| -> PyResult<Array<'py>> {
         Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py))
     };

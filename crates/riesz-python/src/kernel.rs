@@ -1,4 +1,4 @@
-//! The registry of factors, and kernels as Python's classes say them.
+//! The registry of factors, and kernels from Python's classes.
 
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
@@ -18,11 +18,11 @@ type Argument = (&'static str, &'static str, f64);
 #[pyfunction]
 pub(crate) fn factors() -> Vec<(&'static str, &'static str, Vec<Argument>)> {
     let arguments =
-        |one: &FactorSchema| one.arguments.iter().map(|a| (a.name, a.python, a.default)).collect();
-    registry().map(|one| (one.names[0], one.python, arguments(one))).collect()
+        |schema: &FactorSchema| schema.arguments.iter().map(|a| (a.name, a.python, a.default)).collect();
+    registry().map(|schema| (schema.names[0], schema.python, arguments(schema))).collect()
 }
 
-/// How expressions write kernels.
+/// The help text about kernel expressions.
 #[pyfunction]
 pub(crate) fn kernel_help() -> String {
     riesz::kernel::help_text()
@@ -51,9 +51,9 @@ pub(crate) fn kernel(terms: Vec<Written>) -> PyResult<String> {
         for (name, columns, arguments) in &factors {
             let kind =
                 FactorSchema::named(name).ok_or_else(|| refuse(format!("there is no kernel '{name}'")))?;
-            let given: Vec<_> =
+            let named_values: Vec<_> =
                 arguments.iter().map(|(name, values)| (name.as_str(), values.clone())).collect();
-            term.factors.extend(kind.factors(columns, &given).map_err(refuse)?);
+            term.factors.extend(kind.factors(columns, &named_values).map_err(refuse)?);
         }
         kernel.terms.push(term);
     }

@@ -3,6 +3,8 @@
 
 mod aggregate;
 mod aggregate_counts;
+mod bayesian_optimisation;
+mod black_box;
 mod causal;
 mod columns;
 mod discrepancy;
@@ -17,9 +19,7 @@ mod preference;
 mod preference_scale;
 mod question;
 mod ranking;
-mod sampling;
-mod threads;
-mod trials;
+mod thread_pools;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,7 +48,7 @@ use self_cell::self_cell;
 use crate::error::{raise, refuse};
 use crate::explanation::Explanation;
 use crate::question::{Question, Settings};
-use crate::threads::{PATIENCE, Threads, interruptible, interruptible_to_the_end};
+use crate::thread_pools::{PATIENCE, Threads, interruptible, interruptible_to_the_end};
 
 fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> {
     Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
@@ -84,13 +84,13 @@ fn may_keep(coalitions: usize, games: usize) -> bool {
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
     sample: sampled_shapley::SampleState,
-    /// How often a function has been asked about a row for them.
+    /// The number of evaluations of the function for each row.
     evaluations: usize,
 }
 
 #[pymethods]
 impl Sample {
-    /// How many they are, not counting the empty and the whole one.
+    /// The number of coalitions other than the empty and the full one.
     #[getter]
     fn coalitions(&self) -> usize {
         self.sample.coalitions()
@@ -100,9 +100,9 @@ impl Sample {
 /// Players from their names and columns.
 fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Players> {
     let mut named = Vec::with_capacity(groups.len());
-    for (name, own) in groups {
+    for (name, columns_of_group) in groups {
         let names: Option<Vec<String>> =
-            own.iter().map(|&j| columns.get(j).map(|c| c.name.clone())).collect();
+            columns_of_group.iter().map(|&j| columns.get(j).map(|c| c.name.clone())).collect();
         let names =
             names.ok_or_else(|| refuse(format!("group '{name}' names a column that is not there")))?;
         named.push((name, names));
@@ -123,7 +123,7 @@ struct Expansion {
 }
 
 impl Expansion {
-    /// What `work` finds of the posterior at some rows.
+    /// The result of `work` for the posterior at some rows.
     fn of_posterior<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -139,11 +139,11 @@ impl Expansion {
     fn predicted(&self, py: Python<'_>, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Prediction> {
         let covariance = self.covariance.clone();
         self.of_rows(py, rows, move |model, rows, stop| {
-            Prediction::until(model, covariance.as_deref(), rows, stop)
+            Prediction::new_with_control(model, covariance.as_deref(), rows, stop)
         })
     }
 
-    /// What `work` finds of the model at some rows.
+    /// The result of `work` for the model at some rows.
     fn of_rows<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -152,8 +152,9 @@ impl Expansion {
     ) -> PyResult<T> {
         let (model, stop) = (self.model.clone(), Arc::new(AtomicBool::new(false)));
         let rows = table(model.columns(), rows.as_array()).map_err(refuse)?;
-        let asked = stop.clone();
-        interruptible(py, &Threads::all(), &stop, move || work(&model, &rows, &asked))?.map_err(raise)
+        let stop_of_work = stop.clone();
+        interruptible(py, &Threads::per_core(), &stop, move || work(&model, &rows, &stop_of_work))?
+            .map_err(raise)
     }
 }
 
@@ -184,8 +185,8 @@ impl Expansion {
         Ok(Self { model: Arc::new(model), covariance: None, groups: None })
     }
 
-    /// Reads a riesz model, or a LIBSVM model of so many features, with names, and from data scaled as a
-    /// range file says, if that is said.
+    /// Reads a riesz model, or a LIBSVM model with this number of features, these names, and the scaling of a
+    /// range file.
     #[staticmethod]
     #[pyo3(signature = (bytes, width = None, names = None, ranges = None))]
     fn from_bytes(
@@ -195,9 +196,9 @@ impl Expansion {
         ranges: Option<&[u8]>,
     ) -> PyResult<Self> {
         if model::recognises(bytes) {
-            let given =
+            let options =
                 [("n_features", width.is_some()), ("columns", names.is_some()), ("scale", ranges.is_some())];
-            if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+            if let Some((name, _)) = options.iter().find(|(_, is_given)| *is_given) {
                 return Err(refuse(format!("a riesz file says what its columns are: leave {name} out")));
             }
             let SavedModel { model, covariance, groups } = model::from_bytes(bytes).map_err(refuse)?;
@@ -220,9 +221,9 @@ impl Expansion {
         Ok(PyBytes::new(py, &model::to_bytes(&saved).map_err(refuse)?))
     }
 
-    /// The same model with the posterior of a Gaussian process: the Cholesky factor (n × n, lower) of the
-    /// covariance of the observations, which were the values of f at the points times `weights`, and by what
-    /// standard deviations of each output are multiplied.
+    /// This model with the posterior of a Gaussian process: the Cholesky factor (n × n, lower) of the
+    /// covariance of the observations, which are the values of f at the points times `weights`, and the
+    /// factor of the standard deviations of each output.
     fn with_posterior(
         &self,
         factor: PyReadonlyArray2<'_, f64>,
@@ -240,7 +241,7 @@ impl Expansion {
         let factor =
             Cholesky::from_packed(n, &packed, 0.0).ok_or_else(|| refuse("this is no Cholesky factor"))?;
         let diagonal =
-            |weights: Vec<f64>| Sparse::from_columns(n, weights.into_iter().enumerate().map(|one| [one]));
+            |weights: Vec<f64>| Sparse::from_columns(n, weights.into_iter().enumerate().map(|entry| [entry]));
         let operator = weights.map(diagonal).transpose().map_err(refuse)?;
         let covariance = PosteriorCovariance {
             prior_scale: 1.0,
@@ -256,8 +257,8 @@ impl Expansion {
         })
     }
 
-    /// The same model with what refits say of sums of the outputs of `other`, outputs × sums of `weights`, if
-    /// it has any.
+    /// This model with the refits of `other` for sums of its outputs, outputs × sums of `weights`, if it
+    /// has refits.
     fn with_refits_of(&self, other: &Self, weights: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
         let weights = weights.as_array();
         let weights =
@@ -279,8 +280,7 @@ impl Expansion {
         !model::recognises(bytes) && libsvm::recognises(bytes)
     }
 
-    /// The same model with one more level, the last, in categorical columns, for cells that are none of the
-    /// others.
+    /// This model with one more level in categorical columns, the last, for unknown cells.
     fn with_unseen(&self) -> PyResult<Self> {
         let model = (*self.model).clone().with_unknown_level().map_err(raise)?;
         Ok(Self { model: Arc::new(model), covariance: self.covariance.clone(), groups: self.groups.clone() })
@@ -307,7 +307,7 @@ impl Expansion {
         self.model.columns().iter().map(|c| self.model.unit_of(&c.name).map(String::from)).collect()
     }
 
-    /// The same model with these units of columns in its model card.
+    /// This model with these units of columns in its model card.
     fn with_units(&self, units: Vec<(String, String)>) -> Self {
         let mut model = (*self.model).clone();
         units.iter().for_each(|(column, unit)| model.set_unit(column, unit));
@@ -331,8 +331,8 @@ impl Expansion {
         ProbabilityLink::of_model(&self.model).is_some()
     }
 
-    /// What a model of counts predicts: ``"rate"`` or ``"probability"``, of which the output is the logarithm
-    /// or the log odds; `None` for other models.
+    /// The quantity that a count model predicts: ``"rate"`` or ``"probability"``, of which the output is the
+    /// logarithm or the log odds; `None` for other models.
     #[getter]
     fn counted(&self) -> Option<&'static str> {
         match self.model.link {
@@ -349,16 +349,19 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let found = match self.covariance {
+        let predictions = match self.covariance {
             Some(_) => {
-                self.of_posterior(py, &rows, |own, rows| NaturalScalePrediction::of(own, rows, 0.0))?.mean
+                self.of_posterior(py, &rows, |posterior, rows| {
+                    NaturalScalePrediction::new(posterior, rows, 0.0)
+                })?
+                .mean
             }
             None => self.of_rows(py, &rows, |model, rows, stop| {
                 let latent = model.predict_until(rows, stop)?.column(0);
                 Ok(latent.into_iter().map(|f| model.link.inverse_link(f)).collect())
             })?,
         };
-        Ok(matrix(found.len(), 1, found)?.into_pyarray(py))
+        Ok(matrix(predictions.len(), 1, predictions)?.into_pyarray(py))
     }
 
     /// The names of the classes; empty for regression.
@@ -383,8 +386,7 @@ impl Expansion {
         Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
     }
 
-    /// Means, medians, and the ends of intervals of so many standard deviations, of what outputs stand for:
-    /// rates.
+    /// Means, medians, and ends of intervals of `sds` standard deviations for the rates of a count model.
     #[allow(clippy::type_complexity, reason = "four lists")]
     fn rates(
         &self,
@@ -392,10 +394,10 @@ impl Expansion {
         rows: PyReadonlyArray2<'_, f64>,
         sds: f64,
     ) -> PyResult<(Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>)> {
-        let found = self.of_posterior(py, &rows, move |posterior, rows| {
-            NaturalScalePrediction::of(posterior, rows, sds)
+        let prediction = self.of_posterior(py, &rows, move |posterior, rows| {
+            NaturalScalePrediction::new(posterior, rows, sds)
         })?;
-        Ok((found.mean, found.median, found.low, found.high))
+        Ok((prediction.mean, prediction.median, prediction.low, prediction.high))
     }
 
     /// Joint covariances, outputs × rows × rows.
@@ -426,7 +428,7 @@ impl Expansion {
 
     /// For each row the index of the class that the model predicts; `None` where it predicts none.
     fn classify(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Option<Vec<usize>>> {
-        self.predicted(py, &rows).map(|found| found.classes)
+        self.predicted(py, &rows).map(|prediction| prediction.classes)
     }
 
     /// Class probabilities, rows × classes; `None` where the model has none.
@@ -435,8 +437,8 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let Some(each) = self.predicted(py, &rows)?.probabilities else { return Ok(None) };
-        Ok(Some(matrix(each.rows(), each.cols(), each.data().to_vec())?.into_pyarray(py)))
+        let Some(by_class) = self.predicted(py, &rows)?.probabilities else { return Ok(None) };
+        Ok(Some(matrix(by_class.rows(), by_class.cols(), by_class.data().to_vec())?.into_pyarray(py)))
     }
 
     #[getter]
@@ -487,15 +489,15 @@ impl Expansion {
 
 type Borrowed<'m> = riesz::Explainer<'m>;
 
-/// A model, and what its posterior is besides its mean.
-struct Known {
+/// A model, and the covariance of its posterior if it has one.
+struct ModelWithCovariance {
     model: Arc<riesz::KernelExpansion>,
     covariance: Option<Arc<PosteriorCovariance>>,
 }
 
 self_cell!(
     struct Owned {
-        owner: Known,
+        owner: ModelWithCovariance,
         #[covariant]
         dependent: Borrowed,
     }
@@ -526,16 +528,17 @@ impl Explainer {
         threads: Py<Threads>,
     ) -> PyResult<Self> {
         let columns = model.model.columns();
-        let own = Some(&model.model.support_points);
-        let question = settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), own)?;
+        let support_points = Some(&model.model.support_points);
+        let question =
+            settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), support_points)?;
         let question = question.with_players(Some(players(columns, groups)?));
-        let owner = Known { model: model.model.clone(), covariance: model.covariance.clone() };
+        let owner = ModelWithCovariance { model: model.model.clone(), covariance: model.covariance.clone() };
         let budget = question.budget;
         let stop = Arc::new(AtomicBool::new(false));
-        let heeded = stop.clone();
+        let stop_flag = stop.clone();
         let prepare = move || {
-            Owned::try_new(owner, |Known { model, covariance }| {
-                riesz::Explainer::new_with_control(model, question, heeded)?
+            Owned::try_new(owner, |ModelWithCovariance { model, covariance }| {
+                riesz::Explainer::new_with_control(model, question, stop_flag)?
                     .with_posterior(covariance.as_deref())
             })
         };
@@ -548,7 +551,7 @@ impl Explainer {
     #[pyo3(signature = (budget=None))]
     fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
         let players = self.owned.borrow_dependent().groups().players().len();
-        self.within(budget).sampled_because(players).filter(|_| self.by_coalitions)
+        self.budget_or_default(budget).sampled_because(players).filter(|_| self.by_coalitions)
     }
 
     /// The players and their columns.
@@ -568,8 +571,9 @@ impl Explainer {
         let columns = self.owned.borrow_owner().model.columns();
         let (rows, owned) = (table(columns, rows.as_array()).map_err(refuse)?, self.owned.clone());
         let work = move || owned.borrow_dependent().explain_variance(&rows);
-        let found = interruptible_to_the_end(py, self.threads.get(), &self.stop, work)?.map_err(raise)?;
-        explained(py, Some(found), None)
+        let explanation =
+            interruptible_to_the_end(py, self.threads.get(), &self.stop, work)?.map_err(raise)?;
+        explained(py, Some(explanation), None)
     }
 
     /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the
@@ -586,27 +590,27 @@ impl Explainer {
         let explainer = self.owned.borrow_dependent();
         let columns = self.owned.borrow_owner().model.columns();
         let (n, m, p) = (rows.nrows(), explainer.base_values().len(), explainer.groups().players().len());
-        let mut whole: Option<riesz::Explanation> = None;
-        let budget = self.within(budget);
+        let mut explanation: Option<riesz::Explanation> = None;
+        let budget = self.budget_or_default(budget);
         let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
-        let all = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
+        let every_coalition = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
         // What is sampled is kept, and kept in one piece.
-        let keeps = sampled && may_keep(budget.coalitions.min(all), n * m) || sample.is_some();
+        let keeps = sampled && may_keep(budget.coalitions.min(every_coalition), n * m) || sample.is_some();
         let mut kept = keeps.then(|| sample.cloned().unwrap_or_default());
         let (mut done, mut chunk) = (0, if keeps { n } else { explainer.max_batch_rows() });
-        while whole.is_none() || done < n {
+        while explanation.is_none() || done < n {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
             let (start, owned, mut from) = (Instant::now(), self.owned.clone(), kept.take());
-            let (found, valued) = interruptible_to_the_end(py, self.threads.get(), &self.stop, move || {
+            let (result, valued) = interruptible_to_the_end(py, self.threads.get(), &self.stop, move || {
                 let sample = &mut from.get_or_insert_default().sample;
-                let found = owned.borrow_dependent().explain_from(&part, budget, sample);
-                (found, from)
+                let result = owned.borrow_dependent().explain_from(&part, budget, sample);
+                (result, from)
             })?;
             kept = valued.filter(|_| keeps);
-            let mut part = found.map_err(raise)?;
+            let mut part = result.map_err(raise)?;
             part.row_numbers.iter_mut().for_each(|row| *row += done);
-            join(&mut whole, part)?;
+            join(&mut explanation, part)?;
             done = until;
             // Chunks do not change a bit of the result, but where each is as dear as the next one they stay
             // as they are.
@@ -614,7 +618,7 @@ impl Explainer {
                 chunk = (2 * chunk).min(1 << 16);
             }
         }
-        explained(py, whole, kept)
+        explained(py, explanation, kept)
     }
 
     /// For each row and output the strongest pairs of players, with the bound on their values, on those of
@@ -629,21 +633,22 @@ impl Explainer {
         let columns = self.owned.borrow_owner().model.columns();
         let (rows, owned) = (table(columns, rows.as_array()).map_err(refuse)?, self.owned.clone());
         let search = move || owned.borrow_dependent().top_interactions(&rows, count, limit);
-        let found = interruptible_to_the_end(py, self.threads.get(), &self.stop, search)?.map_err(raise)?;
-        let arrays = |own: &Strongest| {
-            let players = own.pairs.iter().flat_map(|pair| pair.players).map(|j| j as i64).collect();
-            let values: Vec<f64> = own.pairs.iter().map(|pair| pair.value).collect();
-            let players = Array2::from_shape_vec((own.pairs.len(), 2), players).map_err(refuse)?;
+        let interactions =
+            interruptible_to_the_end(py, self.threads.get(), &self.stop, search)?.map_err(raise)?;
+        let arrays = |strongest: &Strongest| {
+            let players = strongest.pairs.iter().flat_map(|pair| pair.players).map(|j| j as i64).collect();
+            let values: Vec<f64> = strongest.pairs.iter().map(|pair| pair.value).collect();
+            let players = Array2::from_shape_vec((strongest.pairs.len(), 2), players).map_err(refuse)?;
             Ok((
                 players.into_pyarray(py),
                 values.into_pyarray(py),
-                own.bound,
-                own.left_out,
-                own.searched,
-                own.is_complete(),
+                strongest.bound,
+                strongest.left_out,
+                strongest.searched,
+                strongest.is_complete(),
             ))
         };
-        found.found.iter().map(arrays).collect()
+        interactions.by_game.iter().map(arrays).collect()
     }
 }
 
@@ -653,31 +658,31 @@ type Top<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray1<f64>>, f64, f64,
 
 impl Explainer {
     /// The budget, or one of its own.
-    fn within(&self, budget: Option<question::Budget>) -> Budget {
+    fn budget_or_default(&self, budget: Option<question::Budget>) -> Budget {
         budget.map_or(self.budget, |(coalitions, std_error)| Budget { coalitions, std_error, ..self.budget })
     }
 }
 
 /// Puts `part` below what is there.
-fn join(whole: &mut Option<riesz::Explanation>, part: riesz::Explanation) -> PyResult<()> {
-    match whole {
-        Some(whole) => whole.concat_rows(part).map_err(refuse),
+fn join(explanation: &mut Option<riesz::Explanation>, part: riesz::Explanation) -> PyResult<()> {
+    match explanation {
+        Some(existing) => existing.concat_rows(part).map_err(refuse),
         None => {
-            *whole = Some(part);
+            *explanation = Some(part);
             Ok(())
         }
     }
 }
 
-/// What was explained, with the coalitions to go on from where values are estimated.
+/// The explanation with the coalitions to continue from, if values are estimated.
 fn explained(
     py: Python<'_>,
-    whole: Option<riesz::Explanation>,
+    explanation: Option<riesz::Explanation>,
     kept: Option<Sample>,
 ) -> PyResult<Explanation> {
-    let whole = whole.ok_or_else(|| refuse("nothing was explained"))?;
-    let kept = kept.filter(|_| matches!(whole.exactness, Exactness::Estimated { .. }));
-    Ok(Explanation::new(whole, kept.map(|kept| Py::new(py, kept)).transpose()?))
+    let explanation = explanation.ok_or_else(|| refuse("nothing was explained"))?;
+    let kept = kept.filter(|_| matches!(explanation.exactness, Exactness::Estimated { .. }));
+    Ok(Explanation::new(explanation, kept.map(|kept| Py::new(py, kept)).transpose()?))
 }
 
 /// A cell of a categorical column.
@@ -719,7 +724,7 @@ mod _core {
     use super::global::{SageValues, component, sage_values, sobol_indices};
 
     #[pymodule_export]
-    use super::sampling::{kernel_shap, permutation};
+    use super::black_box::{kernel_shap, permutation};
 
     #[pymodule_export]
     use super::fit::{Fitted, fit, functionals};
@@ -737,7 +742,7 @@ mod _core {
     };
 
     #[pymodule_export]
-    use super::trials::{suggest_trials, trial_candidates, update_effect};
+    use super::bayesian_optimisation::{suggest_trials, trial_candidates, update_effect};
 
     #[pymodule_export]
     use super::preference::{

@@ -13,7 +13,7 @@ use riesz::fit::nystrom::{
 use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::{Kernel, Matrix, fit::nystrom};
 
-use crate::threads::{Threads, interruptible};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
 /// Features with their names and levels, targets (rows × targets), and weights.
@@ -37,7 +37,7 @@ fn plan(bytes: &[u8]) -> PyResult<FitPlan> {
     FitPlan::from_bytes(bytes).map_err(raise)
 }
 
-/// What `work` makes, as bytes; with so many threads, `None` for one a core.
+/// The bytes that `work` returns; with this number of threads, `None` for one per core.
 fn made<'py>(
     py: Python<'py>,
     threads: Option<usize>,
@@ -48,7 +48,7 @@ fn made<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// What a first look learns of some rows.
+/// The survey of some rows, which precedes a plan.
 #[pyfunction]
 pub fn survey_rows<'py>(
     py: Python<'py>,
@@ -64,15 +64,15 @@ pub fn survey_rows<'py>(
     })
 }
 
-/// What looks at several parts learn together.
+/// The sum of several surveys.
 #[pyfunction]
 pub fn merge_surveys<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
     let mut parts = parts.iter().map(|bytes| self::survey(bytes));
-    let mut all = parts.next().ok_or_else(|| refuse("there are no rows"))??;
+    let mut total = parts.next().ok_or_else(|| refuse("there are no rows"))??;
     for part in parts {
-        all.merge(part?).map_err(raise)?;
+        total.merge(part?).map_err(raise)?;
     }
-    Ok(PyBytes::new(py, &all.to_bytes()))
+    Ok(PyBytes::new(py, &total.to_bytes()))
 }
 
 /// The kernel, tuned, and what is fitted, as bytes; and whether how large the kernel is does not depend on
@@ -97,7 +97,7 @@ pub fn tune_fit<'py>(
         };
         job.tuned(&survey, expression.resolve(&sample.x, &units)?)
     };
-    let tuned = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let tuned = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     Ok((PyBytes::new(py, &serde_json::to_vec(&tuned).map_err(refuse)?), tuned.0.is_bounded()))
 }
 
@@ -142,7 +142,7 @@ pub fn unit_statistics<'py>(
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (plan, rows) = (self::plan(plan)?, self::rows(rows)?);
-    made(py, threads, move || Ok(Statistics::of(&plan, &rows, unit)?.to_bytes()))
+    made(py, threads, move || Ok(Statistics::from_rows(&plan, &rows, unit)?.to_bytes()))
 }
 
 /// Statistics of several units together, without those of others.
@@ -151,25 +151,25 @@ pub fn merge_statistics<'py>(
     py: Python<'py>,
     plan: &[u8],
     parts: Vec<Vec<u8>>,
-    without: Vec<Vec<u8>>,
+    removed: Vec<Vec<u8>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let plan = self::plan(plan)?;
     made(py, Some(1), move || {
-        let mut all = Statistics::empty(&plan);
-        parts.iter().try_for_each(|bytes| all.merge(&Statistics::from_bytes(&plan, bytes)?))?;
-        without.iter().try_for_each(|bytes| all.remove(&Statistics::from_bytes(&plan, bytes)?))?;
-        Ok(all.to_bytes())
+        let mut total = Statistics::empty(&plan);
+        parts.iter().try_for_each(|bytes| total.merge(&Statistics::from_bytes(&plan, bytes)?))?;
+        removed.iter().try_for_each(|bytes| total.remove(&Statistics::from_bytes(&plan, bytes)?))?;
+        Ok(total.to_bytes())
     })
 }
 
 /// The units that statistics count, after all checks of a file.
 #[pyfunction]
 pub fn counted_units(plan: &[u8], statistics: &[u8]) -> PyResult<Vec<u64>> {
-    let all = Statistics::from_bytes(&self::plan(plan)?, statistics).map_err(raise)?;
-    Ok(all.units().iter().copied().collect())
+    let total = Statistics::from_bytes(&self::plan(plan)?, statistics).map_err(raise)?;
+    Ok(total.units().iter().copied().collect())
 }
 
-/// What a unit says of coefficients.
+/// The pass of a unit at some coefficients.
 #[pyfunction]
 pub fn unit_pass<'py>(
     py: Python<'py>,
@@ -181,10 +181,10 @@ pub fn unit_pass<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (plan, rows) = (self::plan(plan)?, self::rows(rows)?);
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
-    made(py, threads, move || Ok(DataPass::of(&plan, &coefficients, &rows, unit)?.to_bytes()))
+    made(py, threads, move || Ok(DataPass::from_rows(&plan, &coefficients, &rows, unit)?.to_bytes()))
 }
 
-/// What several units together say of them.
+/// The sum of several passes.
 #[pyfunction]
 pub fn merge_passes<'py>(
     py: Python<'py>,
@@ -195,9 +195,11 @@ pub fn merge_passes<'py>(
     let plan = self::plan(plan)?;
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
     made(py, Some(1), move || {
-        let mut all = DataPass::empty(&plan, &coefficients);
-        parts.iter().try_for_each(|bytes| all.merge(&DataPass::from_bytes(&plan, &coefficients, bytes)?))?;
-        Ok(all.to_bytes())
+        let mut total = DataPass::empty(&plan, &coefficients);
+        parts
+            .iter()
+            .try_for_each(|bytes| total.merge(&DataPass::from_bytes(&plan, &coefficients, bytes)?))?;
+        Ok(total.to_bytes())
     })
 }
 
@@ -221,19 +223,19 @@ impl Fitting {
         let stop = Arc::new(AtomicBool::new(false));
         let work = move || {
             let beginning = match (statistics, &survey) {
-                (Some(own), _) => InitialInput::Statistics(own),
-                (_, Some(own)) => InitialInput::Survey(own),
+                (Some(initial), _) => InitialInput::Statistics(initial),
+                (_, Some(initial)) => InitialInput::Survey(initial),
                 _ => InitialInput::Nothing,
             };
             Ok((nystrom::FitState::new(&plan, &job, beginning)?, plan))
         };
-        let (fitting, plan) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+        let (fitting, plan) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
         Ok(Self { plan, fitting })
     }
 
     /// The coefficients at which a pass over all rows is wanted, as bytes; `None` at the end.
     fn wants<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.fitting.next_coefficients().map(|own| PyBytes::new(py, &own.to_bytes()))
+        self.fitting.next_coefficients().map(|coefficients| PyBytes::new(py, &coefficients.to_bytes()))
     }
 
     /// Goes on by that pass.
@@ -247,7 +249,8 @@ impl Fitting {
     /// Proved bounds at rows, rows × targets; `None` if there are none.
     fn bounds<'py>(&self, py: Python<'py>, x: NamedRows<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         let x = sample(x)?;
-        let bounds = self.fitting.solution().map(|own| own.bounds(&x)).transpose().map_err(raise)?;
+        let bounds =
+            self.fitting.solution().map(|solution| solution.bounds(&x)).transpose().map_err(raise)?;
         let array = |m: Matrix| Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py));
         bounds.flatten().map(array).transpose()
     }
@@ -255,8 +258,8 @@ impl Fitting {
     /// (landmarks, ridge, held-out mean squared error) of all that was tried.
     #[getter]
     fn tried(&self) -> Vec<(usize, f64, f64)> {
-        let all = self.fitting.solution().map_or(&[][..], |own| &own.tried);
-        all.iter().map(|t| (t.landmarks, t.ridge, t.error)).collect()
+        let candidates = self.fitting.solution().map_or(&[][..], |solution| &solution.tried);
+        candidates.iter().map(|t| (t.landmarks, t.ridge, t.error)).collect()
     }
 
     /// The model, what to look at, and the ridge, or the variance of the noise.

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use riesz::embedding::{Conditioning, Ridge};
-use riesz::explanation::Fact;
 use riesz::game::Background;
 use riesz::linalg::Sparse;
+use riesz::model_card::CardEntry;
 use riesz::preference::{
     ContextKernel, DuelEntries, DuelGame, DuelLogOdds, DuelQuestion, Duels, HomeSide, Inference, ItemBags,
     MissingOutcome, PairKernel, PreferenceFit, PreferenceProcess, Record, differences, explain,
@@ -18,14 +18,14 @@ use riesz::{AggregatePrediction, Error, Matrix, Table};
 
 use crate::explanation::Explanation;
 use crate::fit::Fitted;
-use crate::threads::{Threads, interruptible};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 
-/// The items on either side of each duel, how it ended, and how much it counts.
-pub(crate) type Given = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
+/// The items on either side of each duel, its outcome, and its weight.
+pub(crate) type DuelInput = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
 /// Duels without circumstances between so many items.
-pub(crate) fn duels(items: usize, (left, right, outcome, weight): Given) -> PyResult<Duels> {
+pub(crate) fn duels(items: usize, (left, right, outcome, weight): DuelInput) -> PyResult<Duels> {
     Duels::new(items, &left, &right, &outcome, weight.as_deref()).map_err(raise)
 }
 
@@ -64,30 +64,30 @@ pub fn read_outcomes(
         _ => Record::Winners(count),
     };
     let missing = if drop { MissingOutcome::Drop } else { MissingOutcome::Refuse };
-    let found = record.read(weight.as_deref(), missing).map_err(|e| match &e {
+    let outcomes = record.read(weight.as_deref(), missing).map_err(|e| match &e {
         Error::Cell { value, .. } if value.is_empty() => refuse(format!("{e} (missing=\"drop\")")),
         _ => raise(e),
     })?;
-    Ok((found.rows, found.outcome, found.weight, found.missing))
+    Ok((outcomes.rows, outcomes.outcome, outcomes.weight, outcomes.missing))
 }
 
 /// Who is at home in each duel: 1 for the left item, -1 for the right one, 0 for neither.
 #[pyfunction]
 pub fn read_homes(cells: Vec<Option<String>>, names: Names) -> PyResult<Vec<i8>> {
     let (left, right) = names;
-    let found = riesz::preference::read_homes("home", &cells, Some([&left, &right])).map_err(raise)?;
+    let homes = riesz::preference::read_homes("home", &cells, Some([&left, &right])).map_err(raise)?;
     let code = |home: &HomeSide| match home {
         HomeSide::Left => 1,
         HomeSide::Right => -1,
         HomeSide::Nobody => 0,
     };
-    Ok(found.iter().map(code).collect())
+    Ok(homes.iter().map(code).collect())
 }
 
 /// Number of bags, and of each membership the bag, the item, and how much it counts.
 type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);
 
-/// What duels have besides two items.
+/// Further columns of duels.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Circumstances<'py> {
@@ -104,7 +104,7 @@ pub struct Circumstances<'py> {
     bound: bool,
 }
 
-/// What was found of a prior.
+/// The tuned prior.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct FittedPrior {
     /// The kernel of items in JSON.
@@ -112,7 +112,7 @@ pub struct FittedPrior {
     utility: f64,
     generalised: f64,
     /// The shares of further utilities: of being at home, and of ability.
-    alone: Vec<f64>,
+    further: Vec<f64>,
     /// The kernel of contexts in JSON, and what they share.
     contexts: Option<(String, f64)>,
     margin: Option<f64>,
@@ -127,7 +127,7 @@ struct Learnt {
 
 impl Circumstances<'_> {
     /// Puts them into a model and its data.
-    fn arranged(self, process: &mut PreferenceProcess, items: Table, duels: Given) -> PyResult<Learnt> {
+    fn arranged(self, process: &mut PreferenceProcess, items: Table, duels: DuelInput) -> PyResult<Learnt> {
         let (left, right, outcome, weight) = duels;
         let home = self.home.map(|home| {
             let side = |side: &i8| match side {
@@ -141,8 +141,8 @@ impl Circumstances<'_> {
             ItemBags::new(items.rows(), bags, &bag, &item, weight.as_deref()).map_err(raise)
         });
         let bags = bags.transpose()?;
-        let DuelEntries { table, left, right, alone } = match &bags {
-            Some(_) => DuelEntries { table: items, left, right, alone: None },
+        let DuelEntries { table, left, right, extra_utility_kernel: alone } = match &bags {
+            Some(_) => DuelEntries { table: items, left, right, extra_utility_kernel: None },
             None => {
                 prepare_entries(&items, (&left, &right), &outcome, home.as_deref(), self.names.as_deref())
                     .map_err(raise)?
@@ -160,16 +160,16 @@ impl Circumstances<'_> {
         };
         let duels = duels.map_err(raise)?;
         process.margin = self.ties.then(|| duels.margin());
-        process.inference = if self.bound { Inference::Bound } else { Inference::Laplace };
+        process.inference = if self.bound { Inference::JaakkolaBound } else { Inference::Laplace };
         Ok(Learnt { items: table, bags, duels })
     }
 
-    /// The same of duels that are not between bags.
+    /// Sets the process up for duels between items.
     pub(crate) fn between_items(
         self,
         process: &mut PreferenceProcess,
         items: Table,
-        duels: Given,
+        duels: DuelInput,
     ) -> PyResult<(Table, Duels)> {
         let Learnt { items, bags, duels } = self.arranged(process, items, duels)?;
         if bags.is_some() {
@@ -180,14 +180,19 @@ impl Circumstances<'_> {
 }
 
 impl FittedPrior {
-    pub(crate) fn of(prior: &PairKernel, margin: Option<f64>) -> PyResult<Self> {
+    pub(crate) fn from_kernel(prior: &PairKernel, margin: Option<f64>) -> PyResult<Self> {
         let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
         let contexts = prior.contexts.as_ref().map(|c| Ok::<_, PyErr>((json(&c.kernel)?, c.shared)));
         Ok(Self {
             kernel: json(&prior.items)?,
             utility: prior.utility_variance,
             generalised: prior.generalised_variance,
-            alone: prior.extra_utility_kernel.iter().flat_map(|k| &k.terms).map(|term| term.scale).collect(),
+            further: prior
+                .extra_utility_kernel
+                .iter()
+                .flat_map(|k| &k.terms)
+                .map(|term| term.scale)
+                .collect(),
             contexts: contexts.transpose()?,
             margin,
         })
@@ -201,7 +206,7 @@ pub fn fit_preferences(
     py: Python<'_>,
     kernel: &str,
     items: NamedRows<'_>,
-    duels: Given,
+    duels: DuelInput,
     circumstances: Circumstances<'_>,
     utility: f64,
     generalised: f64,
@@ -222,8 +227,8 @@ pub fn fit_preferences(
         }
     };
     let PreferenceFit { model, covariance, prior, margin, log_marginal_likelihood, steps, warnings, .. } =
-        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let found = FittedPrior::of(&prior, margin)?;
+        interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let tuned_prior = FittedPrior::from_kernel(&prior, margin)?;
     let model = Expansion { model: Arc::new(model), covariance: Some(Arc::new(covariance)), groups: None };
     let fitted = Fitted {
         model: Py::new(py, model)?,
@@ -235,7 +240,7 @@ pub fn fit_preferences(
         log_marginal_likelihood: Some(log_marginal_likelihood),
         end: None,
     };
-    Ok((fitted, found))
+    Ok((fitted, tuned_prior))
 }
 
 /// Arrays of sums: the outputs, their standard deviations, and the probabilities of classes.
@@ -260,15 +265,15 @@ pub fn predict_sums<'py>(
         columns.get_mut(place).ok_or_else(|| refuse("there is no such sum"))?.push((row, weight));
     }
     let weights = Sparse::from_columns(table.rows(), columns).map_err(raise)?;
-    let found = AggregatePrediction::of(&model.model, covariance, &table, &weights).map_err(raise)?;
+    let prediction = AggregatePrediction::new(&model.model, covariance, &table, &weights).map_err(raise)?;
     let array =
         |m: &Matrix| Ok::<_, PyErr>(crate::matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py));
-    let mut sd = found.variance;
+    let mut sd = prediction.variance;
     sd.data_mut().iter_mut().for_each(|v| *v = v.sqrt());
-    Ok((array(&found.outputs)?, array(&sd)?, found.probabilities.as_ref().map(array).transpose()?))
+    Ok((array(&prediction.outputs)?, array(&sd)?, prediction.probabilities.as_ref().map(array).transpose()?))
 }
 
-/// What absent columns of duels become: the game's name, the rows that it takes (items, or duels as wide
+/// The replacement of absent columns of duels: the game's name, its background rows (items, or duels as wide
 /// rows), their weights, and those of contexts.
 type Absent<'py> = (String, Option<NamedRows<'py>>, Option<Vec<f64>>, Option<NamedRows<'py>>);
 
@@ -293,9 +298,10 @@ pub fn explain_duels(
     drawn: (usize, Option<usize>, u64),
     called: Called,
 ) -> PyResult<Explanation> {
-    let ((name, given, weights, contexts), (shifts, permutations, seed)) = (absent, drawn);
-    let given = given.map(sample).transpose()?;
-    let table = || given.clone().ok_or_else(|| refuse(format!("the game '{name}' takes a background")));
+    let ((name, background_rows, weights, contexts), (shifts, permutations, seed)) = (absent, drawn);
+    let background_rows = background_rows.map(sample).transpose()?;
+    let table =
+        || background_rows.clone().ok_or_else(|| refuse(format!("the game '{name}' takes a background")));
     let items = || Ok::<_, PyErr>(Background { rows: table()?, weights: weights.clone() });
     let game = match &name[..] {
         "contexts" => None,
@@ -318,33 +324,33 @@ pub fn explain_duels(
     let heeded = stop.clone();
     let work = move || {
         let covariance = posterior.as_deref();
-        let found = differences(&explain(&model, covariance, &rows, &question, &heeded, &progress)?)?;
-        named(found, (&model, covariance, &rows), called)
+        let explanation = differences(&explain(&model, covariance, &rows, &question, &heeded, &progress)?)?;
+        named(explanation, (&model, covariance, &rows), called)
     };
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    explained(py, Some(found), None)
+    let explanation = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    explained(py, Some(explanation), None)
 }
 
-/// Explained duels by name, and who is likely to win; of bags their means.
+/// Adds the names of duels and the win probabilities to an explanation; averages those of bags.
 fn named(
-    mut found: riesz::Explanation,
+    mut explanation: riesz::Explanation,
     (model, covariance, rows): (&riesz::KernelExpansion, Option<&riesz::PosteriorCovariance>, &Table),
     (left, right, shares): Called,
 ) -> Result<riesz::Explanation, Error> {
     let odds = match shares {
-        None => DuelLogOdds::of(model, covariance, rows)?,
+        None => DuelLogOdds::of_rows(model, covariance, rows)?,
         Some((places, weights)) => {
             let mut columns = vec![Vec::new(); left.len()];
             for (row, (place, weight)) in places.into_iter().zip(weights).enumerate() {
                 columns[place].push((row, weight));
             }
             let sums = Sparse::from_columns(rows.rows(), columns)?;
-            found = found.average(&sums)?;
-            let of = "log odds of two bags, and their values, are means over pairs of their members";
-            found.provenance.run.push(Fact::new("bags", of));
+            explanation = explanation.average(&sums)?;
+            let description = "log odds of two bags, and their values, are means over pairs of their members";
+            explanation.provenance.run.push(CardEntry::new("bags", description));
             DuelLogOdds::of_sums(model, covariance, rows, &sums)?
         }
     };
-    found.duels = Some(odds.duels(&left, &right));
-    Ok(found)
+    explanation.duels = Some(odds.duels(&left, &right));
+    Ok(explanation)
 }

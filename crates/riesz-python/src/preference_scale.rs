@@ -13,8 +13,8 @@ use riesz::preference::{
 use riesz::table::ColumnKind;
 
 use crate::fit::Fitted;
-use crate::preference::{Circumstances, FittedPrior, Given, duels as duels_of};
-use crate::threads::{Threads, interruptible};
+use crate::preference::{Circumstances, DuelInput, FittedPrior, duels as duels_of};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
 
 /// Fits Bradley and Terry's model to items with these names, or a linear one to their rows; a ridge of `None`
@@ -26,7 +26,7 @@ pub fn fit_bradley_terry(
     py: Python<'_>,
     names: Vec<String>,
     items: Option<NamedRows<'_>>,
-    duels: Given,
+    duels: DuelInput,
     ridge: Option<f64>,
 ) -> PyResult<(Fitted, Vec<f64>, Option<Vec<f64>>, Vec<String>)> {
     let items = items.map(sample).transpose()?;
@@ -41,7 +41,7 @@ pub fn fit_bradley_terry(
         let errors = fit.covariance.is_some().then(|| fit.std_errors()).transpose()?;
         Ok((fit, errors))
     };
-    let (fit, errors) = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
+    let (fit, errors) = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let covariance = fit.covariance.map(Arc::new);
     let fitted = Fitted {
         model: Py::new(py, Expansion { model: Arc::new(fit.model), covariance, groups: None })?,
@@ -69,7 +69,7 @@ type Prior = (String, [f64; 2], Option<String>, Option<(String, f64)>, Option<f6
 type Fields<'py> = (Vec<(Columns<'py>, Bound<'py, PyArray2<f64>>)>, Bound<'py, PyArray2<f64>>);
 /// Items, contexts, pairs, their contexts, curvatures.
 type Learnt<'py> = (Columns<'py>, Option<Columns<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
-/// The same as they are given.
+/// The fields of parameters as Python passes them.
 type GivenFields<'py> = (Vec<(NamedRows<'py>, PyReadonlyArray2<'py, f64>)>, PyReadonlyArray2<'py, f64>);
 type GivenLearnt<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
 
@@ -80,7 +80,7 @@ fn array<'py>(py: Python<'py>, m: &riesz::Matrix) -> PyResult<Bound<'py, PyArray
     Ok(crate::matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py))
 }
 
-fn own(m: &PyReadonlyArray2<'_, f64>) -> riesz::Matrix {
+fn matrix_of(m: &PyReadonlyArray2<'_, f64>) -> riesz::Matrix {
     let m = m.as_array();
     riesz::Matrix::from_row_major(m.nrows(), m.ncols(), m.iter().copied().collect())
 }
@@ -101,19 +101,19 @@ fn columns<'py>(py: Python<'py>, rows: &Table) -> PyResult<Columns<'py>> {
 impl PairFunction {
     #[new]
     fn new(prior: Prior, fields: GivenFields<'_>, learnt: GivenLearnt<'_>) -> PyResult<Self> {
-        let (kernel, [utility, generalised], alone, around, margin) = prior;
+        let (kernel, [utility, generalised], further, context_kernel, margin) = prior;
         let mut prior = PairKernel::new(crate::fit::kernel(&kernel)?, utility, generalised);
-        prior.extra_utility_kernel = alone.map(|kernel| crate::fit::kernel(&kernel)).transpose()?;
-        let around = around.map(|(kernel, shared)| {
+        prior.extra_utility_kernel = further.map(|kernel| crate::fit::kernel(&kernel)).transpose()?;
+        let context_kernel = context_kernel.map(|(kernel, shared)| {
             Ok::<_, PyErr>(ContextKernel { kernel: crate::fit::kernel(&kernel)?, shared })
         });
-        prior.contexts = around.transpose()?;
+        prior.contexts = context_kernel.transpose()?;
         let (bases, weights) = fields;
-        let bases = bases.into_iter().map(|(rows, basis)| Ok::<_, PyErr>((sample(rows)?, own(&basis))));
+        let bases = bases.into_iter().map(|(rows, basis)| Ok::<_, PyErr>((sample(rows)?, matrix_of(&basis))));
         let (items, contexts, pairs, rows, curve) = learnt;
         let state = LandmarkParameters {
             bases: bases.collect::<PyResult<_>>()?,
-            weights: own(&weights),
+            weights: matrix_of(&weights),
             items: sample(items)?,
             contexts: contexts.map(sample).transpose()?,
             pairs,
@@ -127,7 +127,7 @@ impl PairFunction {
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, (Prior, Fields<'py>, Learnt<'py>))> {
-        let (py, this) = (slf.py(), &slf.get().0);
+        let (py, function) = (slf.py(), &slf.get().0);
         let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
         let PairKernel {
             items,
@@ -135,43 +135,45 @@ impl PairFunction {
             generalised_variance: generalised,
             extra_utility_kernel: alone,
             contexts,
-        } = &this.prior;
-        let around = contexts.as_ref().map(|own| Ok::<_, PyErr>((json(&own.kernel)?, own.shared)));
-        let alone = alone.as_ref().map(json).transpose()?;
-        let prior = (json(items)?, [*utility, *generalised], alone, around.transpose()?, this.margin);
-        let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = this.state();
+        } = &function.prior;
+        let context_kernel =
+            contexts.as_ref().map(|context| Ok::<_, PyErr>((json(&context.kernel)?, context.shared)));
+        let further = alone.as_ref().map(json).transpose()?;
+        let prior =
+            (json(items)?, [*utility, *generalised], further, context_kernel.transpose()?, function.margin);
+        let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = function.state();
         let bases = bases.iter().map(|(rows, basis)| Ok((columns(py, rows)?, array(py, basis)?)));
         let fields = (bases.collect::<PyResult<_>>()?, array(py, &weights)?);
-        let around = contexts.as_ref().map(|own| columns(py, own)).transpose()?;
-        let learnt = (columns(py, &items)?, around, pairs, rows, curve);
+        let context_rows = contexts.as_ref().map(|table| columns(py, table)).transpose()?;
+        let learnt = (columns(py, &items)?, context_rows, pairs, rows, curve);
         Ok((slf.get_type().into_any(), (prior, fields, learnt)))
     }
 
-    /// How many items are landmarks.
+    /// The number of landmarks among items.
     #[getter]
     fn landmarks(&self) -> usize {
         self.0.landmarks().rows()
     }
 
-    /// How many contexts are, if there are some.
+    /// The number of landmarks among contexts, if there are contexts.
     #[getter]
     fn context_landmarks(&self) -> Option<usize> {
         self.0.context_landmarks().map(Table::rows)
     }
 
-    /// The mean of the log odds of pairs of rows of `items`, each in its context, and with `spread` their
-    /// standard deviations: "draws" estimate them, or they are "exact".
+    /// The mean log odds of pairs of rows of `items`, each in its context, and their standard deviations if
+    /// `std` is given: "draws" estimates them, "exact" computes them.
     fn log_odds<'py>(
         &self,
         py: Python<'py>,
         items: NamedRows<'_>,
         pairs: Vec<(usize, usize)>,
         contexts: Option<NamedRows<'_>>,
-        spread: Option<String>,
+        std: Option<String>,
     ) -> PyResult<Moments<'py>> {
         let work =
             move |function: &LandmarkFunction, items: &Table, contexts: Option<&Table>, stop: &AtomicBool| {
-                let (mean, sd) = match spread.as_deref() {
+                let (mean, sd) = match std.as_deref() {
                     None => return Ok((function.log_odds(items, &pairs, contexts)?, None)),
                     Some("exact") => function.exact_moments(items, &pairs, contexts, stop)?,
                     Some(_) => function.moments(items, &pairs, contexts)?,
@@ -190,10 +192,10 @@ impl PairFunction {
         pairs: Vec<(usize, usize)>,
         contexts: Option<NamedRows<'_>>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let found = self.work(py, items, contexts, move |function, items, contexts, _| {
+        let by_class = self.work(py, items, contexts, move |function, items, contexts, _| {
             function.probabilities(items, &pairs, contexts)
         })?;
-        array(py, &found)
+        array(py, &by_class)
     }
 }
 
@@ -211,7 +213,7 @@ impl PairFunction {
         let (function, stop) = (self.0.clone(), Arc::new(AtomicBool::new(false)));
         let heeded = stop.clone();
         let work = move || work(&function, &items, contexts.as_ref(), &heeded);
-        interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)
+        interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)
     }
 }
 
@@ -219,16 +221,16 @@ impl PairFunction {
 /// tolerance.
 type Sizes = (usize, usize, usize, usize, f64);
 
-/// What was found through landmarks.
+/// A fit with landmarks.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct FittedLandmarks {
     function: Py<PairFunction>,
-    /// The mean as an expansion; or why there is none.
+    /// The mean as an expansion; or the reason why there is none.
     model: Option<Py<Expansion>>,
-    without: Option<String>,
+    no_model_reason: Option<String>,
     prior: Py<FittedPrior>,
     warnings: Vec<String>,
-    /// Of the duels that were tuned on.
+    /// The log marginal likelihood of the duels that the tuning used.
     log_marginal_likelihood: Option<f64>,
     /// The share of the items' variance that landmarks do not know, and that of contexts.
     unknown: f64,
@@ -242,7 +244,7 @@ pub fn fit_landmarks(
     py: Python<'_>,
     kernel: &str,
     items: NamedRows<'_>,
-    duels: Given,
+    duels: DuelInput,
     circumstances: Circumstances<'_>,
     shares: [f64; 2],
     tune: bool,
@@ -257,10 +259,10 @@ pub fn fit_landmarks(
     let stop = process.stop.clone();
     let (landmarks, context_landmarks, tuning_pairs, draws, tolerance) = sizes;
     let process = LandmarkProcess { process, landmarks, context_landmarks, tuning_pairs, draws, tolerance };
-    let fit =
-        interruptible(py, &Threads::all(), &stop, move || process.fit(&items, &duels))?.map_err(raise)?;
-    let prior = FittedPrior::of(&fit.function.prior, fit.function.margin)?;
-    let (model, without) = match fit.model {
+    let fit = interruptible(py, &Threads::per_core(), &stop, move || process.fit(&items, &duels))?
+        .map_err(raise)?;
+    let prior = FittedPrior::from_kernel(&fit.function.prior, fit.function.margin)?;
+    let (model, no_model_reason) = match fit.model {
         Ok(model) => {
             (Some(Py::new(py, Expansion { model: Arc::new(model), covariance: None, groups: None })?), None)
         }
@@ -269,7 +271,7 @@ pub fn fit_landmarks(
     Ok(FittedLandmarks {
         function: Py::new(py, PairFunction(Arc::new(fit.function)))?,
         model,
-        without,
+        no_model_reason,
         prior: Py::new(py, prior)?,
         warnings: fit.warnings,
         log_marginal_likelihood: fit.log_marginal_likelihood,
@@ -285,7 +287,7 @@ pub fn preference_evidence(
     py: Python<'_>,
     kernel: &str,
     items: NamedRows<'_>,
-    duels: Given,
+    duels: DuelInput,
     shares: [f64; 2],
 ) -> PyResult<(f64, Vec<f64>)> {
     let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
@@ -297,5 +299,5 @@ pub fn preference_evidence(
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         process.log_marginal_likelihood(&items, &duels, &theta)
     };
-    interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)
+    interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)
 }

@@ -1,4 +1,4 @@
-//! Questions, from the names and values that Python's classes hold.
+//! Questions, from the names and values of Python's classes.
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -30,8 +30,8 @@ impl Settings {
     /// From a JSON object; null is not set.
     #[new]
     fn new(json: &str) -> PyResult<Self> {
-        let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(refuse)?;
-        Ok(Self { settings: riesz::question::Settings::new(given).map_err(raise)? })
+        let values: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(refuse)?;
+        Ok(Self { settings: riesz::question::Settings::new(values).map_err(raise)? })
     }
 
     /// Whether a model is to be asked for its answers, though its kernel may be known.
@@ -40,38 +40,38 @@ impl Settings {
         self.settings.asks_for_answers()
     }
 
-    /// The same settings but those that tell how estimates are drawn.
+    /// These settings without those of sampling.
     fn without_estimates(&self) -> Self {
-        Self { settings: self.settings.without_estimates() }
+        Self { settings: self.settings.without_sampling() }
     }
 
-    /// The game that is asked of a function, or of a model whose kernel is known. An error names what cannot
-    /// be asked.
+    /// The game of a question about a function, or about a model with a known kernel. An error names the
+    /// setting that is not allowed.
     fn game(&self, of_function: bool, has_background: bool) -> PyResult<&'static str> {
         let subject = if of_function { Subject::Function } else { Subject::Model };
         let source = has_background.then_some(Source::Background);
-        self.settings.check(subject, source).map(|asked| asked.game).map_err(raise)
+        self.settings.check(subject, source).map(|checked| checked.game).map_err(raise)
     }
 }
 
 impl Settings {
-    /// The question with these rows for absent features; `own` are those of the observational game without
-    /// any.
+    /// The question with these rows as background; `support_points` are the default background of the
+    /// observational game.
     pub(crate) fn ask(
         &self,
         subject: Subject,
         columns: &[Column],
         background: Option<&PyReadonlyArray2<'_, f64>>,
         weights: Option<&PyReadonlyArray1<'_, f64>>,
-        own: Option<&riesz::Table>,
+        support_points: Option<&riesz::Table>,
     ) -> PyResult<riesz::Question> {
         let source = background.map(|_| Source::Background);
-        let rows = |_: &str| match (background, own) {
+        let rows = |_: &str| match (background, support_points) {
             (Some(rows), _) => {
                 let weights = weights.map(|w| w.as_array().to_vec());
                 Ok(Background { rows: table(columns, rows.as_array())?, weights })
             }
-            (None, Some(own)) => Ok(own.clone().into()),
+            (None, Some(points)) => Ok(points.clone().into()),
             (None, None) => Err(riesz::Error::parameter("background", "None", "rows are needed")),
         };
         self.settings.question(subject, source, rows).map_err(raise)
@@ -126,10 +126,10 @@ impl Question {
 }
 
 impl Question {
-    /// The question within a budget of its own, if there is one.
-    pub(crate) fn within(&self, budget: Option<Budget>) -> riesz::Question {
-        let own = self.question.budget;
-        let (coalitions, std_error) = budget.unwrap_or((own.coalitions, own.std_error));
-        self.question.clone().with_budget(riesz::question::Budget { coalitions, std_error, ..own })
+    /// The question within this budget, if it is given.
+    pub(crate) fn with_budget(&self, budget: Option<Budget>) -> riesz::Question {
+        let default = self.question.budget;
+        let (coalitions, std_error) = budget.unwrap_or((default.coalitions, default.std_error));
+        self.question.clone().with_budget(riesz::question::Budget { coalitions, std_error, ..default })
     }
 }

@@ -1,4 +1,4 @@
-//! Whether there is a ranking, and of which items, for Python: arrays in, numbers out.
+//! Rankings of items and tests of whether they exist, for Python: arrays in, numbers out.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,8 +13,8 @@ use riesz::preference::{
 use riesz::table::ColumnKind;
 use riesz::{Kernel, Posterior, Table};
 
-use crate::preference::{Given, duels};
-use crate::threads::{Threads, interruptible};
+use crate::preference::{DuelInput, duels};
+use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NO_POSTERIOR, NamedRows, matrix, raise, refuse, sample};
 
 fn process(kernel: &str, tune: bool, restarts: usize, seed: u64) -> PyResult<PreferenceProcess> {
@@ -22,19 +22,19 @@ fn process(kernel: &str, tune: bool, restarts: usize, seed: u64) -> PyResult<Pre
     Ok(PreferenceProcess { tune, restarts, seed, ..process })
 }
 
-/// Of each item: utility and its interval, rank and its interval, probability to be the best.
+/// For each item: utility and its interval, rank and its interval, probability to be the best.
 type Place = (f64, (f64, f64), usize, (usize, usize), f64);
 
 /// Places of items; the cyclic share of the mean, and of draws; the circles of three that are most probable.
 type Ranked = (Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>);
 
-fn ranked(found: &Rankability) -> Ranked {
-    let places = (0..found.utility.len()).map(|i| {
-        let (utility, rank) = (found.utility_interval[i], found.rank_interval[i]);
-        (found.utility[i], utility, found.rank[i], rank, found.best[i])
+fn ranked(result: &Rankability) -> Ranked {
+    let places = (0..result.utility.len()).map(|i| {
+        let (utility, rank) = (result.utility_interval[i], result.rank_interval[i]);
+        (result.utility[i], utility, result.rank[i], rank, result.best[i])
     });
-    let circles = found.triangles.iter().map(|t| (t.items, t.probability)).collect();
-    (places.collect(), found.cyclic_share, found.cyclic_share_interval, circles)
+    let circles = result.triangles.iter().map(|t| (t.items, t.probability)).collect();
+    (places.collect(), result.cyclic_share, result.cyclic_share_interval, circles)
 }
 
 /// A ranking of all items of a model of abilities.
@@ -60,10 +60,10 @@ pub fn rank_abilities(
         let values = (0..count).map(|i| i as f64).chain(std::iter::repeat_n(0.0, count)).collect();
         let rows = Table::from_column_major(columns.to_vec(), count, values)?;
         let posterior = Posterior::new(&model, &covariance)?;
-        let at = posterior.functionals_at(&rows)?;
-        ranking.of_abilities(&posterior.mean_of(&at).column(0), &posterior.covariance(&at)[0])
+        let items = posterior.functionals_at(&rows)?;
+        ranking.of_abilities(&posterior.mean_of(&items).column(0), &posterior.covariance(&items)[0])
     };
-    Ok(ranked(&interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?))
+    Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
 
 /// A ranking of items; `further` utilities are those of a column, its number, with a share: by its levels if
@@ -84,20 +84,21 @@ pub fn rank_preferences(
 ) -> PyResult<Ranked> {
     let (items, kernel) = (sample(items)?, crate::fit::kernel(kernel)?);
     let mut prior = PairKernel::new(kernel, shares[0], shares[1]);
-    let alone = further.into_iter().map(|(column, share, of_levels)| {
+    let further_kernels = further.into_iter().map(|(column, share, of_levels)| {
         share
             * match of_levels {
                 true => Kernel::from(Categorical { columns: [column], similarity: 0.0 }),
                 false => Kernel::from(Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] }),
             }
     });
-    prior.extra_utility_kernel = alone.reduce(|a, b| a + b);
+    prior.extra_utility_kernel = further_kernels.reduce(|a, b| a + b);
     let covariance = model.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
     let model = model.model.clone();
     let ranking = RankingRequest { draws, level, triangles, seed, ..RankingRequest::default() };
     let stop = ranking.stop.clone();
-    let work = move || ranking.of(&PairwiseLogOdds::new(&model, &covariance, &prior, &items)?);
-    Ok(ranked(&interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?))
+    let work =
+        move || ranking.summarise_log_odds(&PairwiseLogOdds::new(&model, &covariance, &prior, &items)?);
+    Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
 
 /// SpecR of duels among so many items; mean and standard deviation of rankings, and of coins; average
@@ -107,16 +108,16 @@ pub fn rank_preferences(
 pub fn spec_r(
     py: Python<'_>,
     items: usize,
-    given: Given,
+    input: DuelInput,
     draws: usize,
     seed: u64,
 ) -> PyResult<(f64, (f64, f64), (f64, f64), f64)> {
-    let duels = duels(items, given)?;
+    let duels = duels(items, input)?;
     let stop = Arc::new(AtomicBool::new(false));
     let heeded = stop.clone();
-    let work = move || SpecR::of(&duels, draws, seed, &heeded);
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let SpecR { value, ranking, coins, average_clustering, .. } = found;
+    let work = move || SpecR::from_duels(&duels, draws, seed, &heeded);
+    let result = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let SpecR { value, ranking, coins, average_clustering, .. } = result;
     Ok((value, (ranking.mean, ranking.sd), (coins.mean, coins.sd), average_clustering))
 }
 
@@ -126,17 +127,17 @@ pub fn compare_preferences(
     py: Python<'_>,
     kernel: &str,
     items: NamedRows<'_>,
-    given: Given,
+    input: DuelInput,
     tune: bool,
     restarts: usize,
     seed: u64,
 ) -> PyResult<[f64; 3]> {
     let items = sample(items)?;
-    let (duels, process) = (duels(items.rows(), given)?, process(kernel, tune, restarts, seed)?);
+    let (duels, process) = (duels(items.rows(), input)?, process(kernel, tune, restarts, seed)?);
     let stop = process.stop.clone();
-    let work = move || ModelEvidence::of(&process, &items, &duels);
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    Ok([found.nested, found.utility, found.generalised])
+    let work = move || ModelEvidence::compare(&process, &items, &duels);
+    let evidence = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    Ok([evidence.nested, evidence.utility, evidence.generalised])
 }
 
 /// Labels, memberships, bounds by number of clusters, the sweeps of the best run, labels by covariates alone,
@@ -144,18 +145,18 @@ pub fn compare_preferences(
 type Clustered<'py> =
     (Vec<usize>, Bound<'py, PyArray2<f64>>, Vec<(usize, f64)>, Vec<f64>, Vec<usize>, Option<f64>);
 
-/// Clusters of comparable items: `count` of them, or if it is `None` as many as the bound says, at most
-/// `most`.
+/// Clusters of comparable items: `count` clusters, or if it is `None` the number with the largest bound, at
+/// most `max_clusters`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn cluster_preferences<'py>(
     py: Python<'py>,
     kernel: &str,
     items: NamedRows<'_>,
-    given: Given,
+    input: DuelInput,
     method: &str,
     count: Option<usize>,
-    most: usize,
+    max_clusters: usize,
     covariates: bool,
     starts: usize,
     threshold: f64,
@@ -176,12 +177,12 @@ pub fn cluster_preferences<'py>(
         "covariates" => ClusteringMethod::Covariates,
         other => return Err(refuse(format!("there is no method '{other}'"))),
     };
-    let duels = duels(items.rows(), given)?;
-    let count = count.map_or(ClusterCount::UpTo(most.min(items.rows())), ClusterCount::Fixed);
-    let clusterer = Clusterer { method, count, subsamples, seed, ..Clusterer::new(process, most) };
+    let duels = duels(items.rows(), input)?;
+    let count = count.map_or(ClusterCount::UpTo(max_clusters.min(items.rows())), ClusterCount::Fixed);
+    let clusterer = Clusterer { method, count, subsamples, seed, ..Clusterer::new(process, max_clusters) };
     let stop = clusterer.stop.clone();
     let work = move || clusterer.fit(&items, &duels);
-    let found = interruptible(py, &Threads::all(), &stop, work)?.map_err(raise)?;
-    let q = matrix(found.memberships.rows(), found.memberships.cols(), found.memberships.data().to_vec())?;
-    Ok((found.labels, q.into_pyarray(py), found.bounds, found.sweeps, found.covariates, found.stability))
+    let result = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
+    let q = matrix(result.memberships.rows(), result.memberships.cols(), result.memberships.data().to_vec())?;
+    Ok((result.labels, q.into_pyarray(py), result.bounds, result.sweeps, result.covariates, result.stability))
 }

@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use riesz::explanation::{Fact, Provenance};
+use riesz::explanation::Provenance;
+use riesz::model_card::CardEntry;
 use riesz::{Column, Exactness, Explanation, Players, Table, ValueIndex};
 use riesz_report::{PLOTS, Plot, PlotOptions, ReportOptions, Theme, png, render, report};
 
@@ -48,16 +49,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The same with a share of what pairs of features do together.
+/// The explanation with interactions of pairs of features added.
 fn pairs(single: &Explanation) -> Result<Explanation, Box<dyn std::error::Error>> {
     let (n, d) = (single.rows(), single.players.len());
     let two = (0..d).flat_map(|a| (a + 1..d).map(move |b| vec![a, b]));
     let subsets: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).chain(two).collect();
     let value = |i: usize, set: &[usize]| {
-        let own = single.row_values(i, 0);
+        let values = single.row_values(i, 0);
         match *set {
-            [a, b] => own[a] * own[b] * 0.012 * (1.0 + (7 * a + 3 * b) as f64).sin(),
-            _ => own[set[0]],
+            [a, b] => values[a] * values[b] * 0.012 * (1.0 + (7 * a + 3 * b) as f64).sin(),
+            _ => values[set[0]],
         }
     };
     let values: Vec<f64> = (0..n).flat_map(|i| subsets.iter().map(move |set| value(i, set))).collect();
@@ -112,8 +113,8 @@ fn diabetes() -> Result<Explanation, Box<dyn std::error::Error>> {
             game: "interventional".into(),
             absent: "an absent feature takes its values from the background rows, whatever the others are"
                 .into(),
-            model: vec![Fact::new("model", "made-up linear model"), Fact::new("kernel", "linear")],
-            run: vec![Fact::new("data", "diabetes.csv"), Fact::new("rows", n)],
+            model: vec![CardEntry::new("model", "made-up linear model"), CardEntry::new("kernel", "linear")],
+            run: vec![CardEntry::new("data", "diabetes.csv"), CardEntry::new("rows", n)],
         },
     };
     explanation.validate()?;

@@ -1,5 +1,5 @@
-//! One self-contained page about a map learnt from bags: the map, how sure it is, what features make of it,
-//! and of bags what was observed and why. No network, no script.
+//! One self-contained page about a map learnt from bags: the map, its uncertainty, its explanation by
+//! features, and for bags the observed values and their explanation. No network, no script.
 
 use minijinja::{Value, context};
 use riesz::aggregate::TargetUnit;
@@ -25,26 +25,26 @@ const SPOKEN: usize = 3;
 /// Width of a map in pixels; it is drawn as wide as there is room.
 const WIDTH: u32 = 460;
 
-/// What stands on the page.
+/// The contents of the page.
 #[derive(Debug, Clone)]
 pub struct DownscalePage<'p> {
     /// The page's title.
     pub title: &'p str,
-    /// What the map is of on its natural scale: "rate", "probability", or the model's output.
-    pub what: &'p str,
-    /// How outputs, which are explained, stand for that.
+    /// The quantity of the map on its natural scale: "rate", "probability", or the model's output.
+    pub quantity: &'p str,
+    /// The link between the explained outputs and that quantity.
     pub link: Link,
     /// Places of rows, from left to right and from bottom to top.
     pub places: [&'p [f64]; 2],
-    /// What these are called.
+    /// The names of the coordinates.
     pub axes: [&'p str; 2],
-    /// Of each row the posterior mean on the natural scale.
+    /// The posterior mean of each row on the natural scale.
     pub mean: &'p [f64],
-    /// Of each row the posterior standard deviation of the output.
+    /// The posterior standard deviation of the output of each row.
     pub sd: &'p [f64],
-    /// Of all rows; its first output is shown.
+    /// The explanation of all rows; its first output is shown.
     pub explanation: &'p Explanation,
-    /// Of bags of rows.
+    /// The bags of rows, if there are some.
     pub bags: Option<PageBags<'p>>,
 }
 
@@ -55,17 +55,17 @@ pub struct PageBags<'p> {
     pub column: &'p str,
     /// Their names.
     pub names: &'p [String],
-    /// How many rows each has.
+    /// The number of rows of each bag.
     pub rows: &'p [usize],
     /// The column of the rows' weights, if they have some.
     pub weight: Option<&'p str>,
     /// The sums of the rows' weights.
     pub mass: &'p [f64],
-    /// What the map makes of each, and of all rows together.
+    /// The map's value for each bag, and for all rows.
     pub map: (&'p [f64], f64),
-    /// What that is of the rows, in words: "the mean over people of the map’s rate".
+    /// A description of that value in terms of rows: "the mean over people of the map’s rate".
     pub is: &'p str,
-    /// What was observed, and the name of it; not a number where nothing was.
+    /// The name of the observed quantity, and its values; not a number where nothing was observed.
     pub observed: Option<(&'p str, &'p [f64])>,
     /// Means or sums of the rows' outputs explained, a row a bag, and likewise those of all rows together.
     pub explanation: [&'p Explanation; 2],
@@ -81,9 +81,10 @@ pub struct PageBags<'p> {
 pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
     let e = page.explanation;
     let n = e.rows();
-    let own = [("means", page.mean.len()), ("standard deviations", page.sd.len())];
-    for (what, found) in own.into_iter().chain(page.places.map(|own| ("places", own.len()))) {
-        one_each(what, n, found, "one a row")?;
+    let lists = [("means", page.mean.len()), ("standard deviations", page.sd.len())];
+    for (list, count) in lists.into_iter().chain(page.places.map(|coordinates| ("places", coordinates.len())))
+    {
+        one_each(list, n, count, "one a row")?;
     }
     let options = |width| PlotOptions {
         theme: Theme::Auto,
@@ -94,16 +95,16 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
     let bar = Plot::named("bar")?;
     let bars: Vec<String> =
         [720, 330].into_iter().map(|w| Ok(inline(render(e, bar, &options(w))?))).collect::<Result<_>>()?;
-    let draw = |head: &str, says: &str, shown: &Shown<'_>, title: &str| -> Result<Value> {
+    let draw = |head: &str, caption: &str, shown: &Shown<'_>, title: &str| -> Result<Value> {
         let svg = inline(places_map(page.places, shown, page.axes, title, &options(WIDTH))?);
-        Ok(context! { head, says, svg })
+        Ok(context! { head, caption, svg })
     };
     let numbers = |values| Shown::Numbers { values, ends: None };
-    let (what, output) = (page.what, &e.output_names[0]);
+    let (quantity, output) = (page.quantity, &e.output_names[0]);
     let names: Vec<String> = (0..e.sets()).map(|j| e.set_name(j)).collect();
     let first: Vec<usize> = (0..n).map(|i| largest(e.row_values(i, 0))).collect();
     let maps = [
-        draw(&capital(what), &span("", page.mean), &numbers(page.mean), what)?,
+        draw(&capital(quantity), &span("", page.mean), &numbers(page.mean), quantity)?,
         draw(
             "How sure",
             &span("standard deviation ", page.sd),
@@ -117,29 +118,29 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
             "top feature",
         )?,
     ];
-    let of = |j: usize| -> Vec<f64> { (0..n).map(|i| e.row_values(i, 0)[j]).collect() };
+    let values_of = |j: usize| -> Vec<f64> { (0..n).map(|i| e.row_values(i, 0)[j]).collect() };
     let (order, mean_abs) = (e.ranking(0), e.mean_abs(0));
     let drawn = &order[..order.len().min(MOST_FEATURES)];
-    let each: Vec<Vec<f64>> = drawn.iter().map(|&j| of(j)).collect();
+    let drawn_values: Vec<Vec<f64>> = drawn.iter().map(|&j| values_of(j)).collect();
     // All on one scale, by which colours can be compared.
-    let reach = each.iter().flatten().fold(0.0, |most: f64, v| most.max(v.abs()));
+    let reach = drawn_values.iter().flatten().fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
     let features = drawn
         .iter()
-        .zip(&each)
+        .zip(&drawn_values)
         .map(|(&j, values)| {
             let shown = Shown::Numbers { values, ends: Some([-reach, reach]) };
             draw(&names[j], &span("", values), &shown, &format!("value of {}", names[j]))
         })
         .collect::<Result<Vec<_>>>()?;
-    let decimals = Decimals::of(&e.values, 4);
+    let decimals = Decimals::for_values(&e.values, 4);
     let table: Vec<Value> = order
         .iter()
         .map(|&j| {
-            let values = of(j);
+            let values = values_of(j);
             let [low, high] = ends(&values);
-            let share = first.iter().filter(|own| **own == j).count() as f64 / n as f64;
+            let share = first.iter().filter(|top| **top == j).count() as f64 / n as f64;
             let cells = vec![
-                decimals.told(mean_abs[j]),
+                decimals.write(mean_abs[j]),
                 decimals.signed(low),
                 decimals.signed(high),
                 format!("{} %", fixed(100.0 * share, 1)),
@@ -149,26 +150,26 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
         .collect();
     let page = context! {
         title => page.title,
-        lead => format!("{} of {n} rows, how sure it is, and what features make of it.", capital(what)),
+        lead => format!("{} of {n} rows, how sure it is, and what features make of it.", capital(quantity)),
         pictures => true,
         sure => how_sure(page.link),
         maps,
         bars,
-        says => what_values_are(page),
+        caption => caption_of_values(page),
         features,
         left => order.len() - drawn.len(),
         reach => number(reach),
         table,
-        bags => page.bags.as_ref().map(|own| of_bags(own, page)).transpose()?,
+        bags => page.bags.as_ref().map(|page_bags| of_bags(page_bags, page)).transpose()?,
         exactness => minijinja::value::Serde(exactness(e)),
         provenance => minijinja::value::Serde(&e.provenance),
     };
     written(TEMPLATE, page)
 }
 
-/// What standard deviations are of.
+/// A sentence about the standard deviations of the map.
 fn how_sure(link: Link) -> String {
-    let own = match link {
+    let sentence = match link {
         Link::Log => {
             "The map is the posterior mean of the rate; the standard deviation is that of its logarithm."
         }
@@ -182,12 +183,13 @@ fn how_sure(link: Link) -> String {
         }
     };
     format!(
-        "{own} Both are by the best hyper-parameters, which are too sure of themselves where bags are few."
+        "{sentence} Both are by the best hyper-parameters, which are too sure of themselves where bags are \
+         few."
     )
 }
 
-/// What is explained, from where, and what it adds up to.
-fn what_values_are(page: &DownscalePage<'_>) -> String {
+/// A sentence about the explained quantity, the baseline, and the sum of the values.
+fn caption_of_values(page: &DownscalePage<'_>) -> String {
     let e = page.explanation;
     let (base, output) = (number(e.base_values[0]), &e.output_names[0]);
     let counts = match page.link {
@@ -216,36 +218,36 @@ fn what_values_are(page: &DownscalePage<'_>) -> String {
 }
 
 /// The table of bags, after a line of all rows.
-fn of_bags(own: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
-    let ([e, all], count) = (own.explanation, own.names.len());
-    let observed = own.observed.map_or(count, |(_, found)| found.len());
-    let lists = [own.rows.len(), own.mass.len(), own.map.0.len(), e.rows(), observed];
-    lists.into_iter().try_for_each(|found| one_each("numbers of bags", count, found, "one a bag"))?;
-    let off: Option<Vec<f64>> =
-        own.observed.map(|(_, found)| found.iter().zip(own.map.0).map(|(z, map)| z - map).collect());
+fn of_bags(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
+    let ([e, all_rows], count) = (bags.explanation, bags.names.len());
+    let observed = bags.observed.map_or(count, |(_, values)| values.len());
+    let lists = [bags.rows.len(), bags.mass.len(), bags.map.0.len(), e.rows(), observed];
+    lists.into_iter().try_for_each(|actual| one_each("numbers of bags", count, actual, "one a bag"))?;
+    let differences: Option<Vec<f64>> =
+        bags.observed.map(|(_, values)| values.iter().zip(bags.map.0).map(|(z, map)| z - map).collect());
     let mut order: Vec<usize> = (0..count).collect();
-    if let Some(off) = &off {
+    if let Some(differences) = &differences {
         // Bags that nothing was observed of come last.
-        let size = |k: usize| if off[k].is_nan() { -1.0 } else { off[k].abs() };
+        let size = |k: usize| if differences[k].is_nan() { -1.0 } else { differences[k].abs() };
         order.sort_by(|&a, &b| size(b).total_cmp(&size(a)));
     }
     order.truncate(MOST_BAGS);
     let ranking = page.explanation.ranking(0);
-    let (shown, rest) = ranking.split_at(ranking.len().min(MOST_FEATURES));
-    let mut columns = vec![own.column.to_string(), "rows".into()];
-    columns.extend(own.weight.map(String::from));
-    columns.extend(own.observed.map(|(name, _)| format!("observed {name}")));
+    let (shown, omitted) = ranking.split_at(ranking.len().min(MOST_FEATURES));
+    let mut columns = vec![bags.column.to_string(), "rows".into()];
+    columns.extend(bags.weight.map(String::from));
+    columns.extend(bags.observed.map(|(name, _)| format!("observed {name}")));
     columns.push("map".into());
-    columns.extend(own.observed.map(|_| "difference".into()));
+    columns.extend(bags.observed.map(|_| "difference".into()));
     columns.extend(["why".into(), "base value".to_string()]);
     columns.extend(shown.iter().map(|&j| e.set_name(j)));
-    columns.extend((!rest.is_empty()).then(|| format!("{} others", rest.len())));
+    columns.extend((!omitted.is_empty()).then(|| format!("{} others", omitted.len())));
     // Equal decimals, so that numbers of a column can be compared at a glance.
-    let seen = own.observed.map_or(&[][..], |(_, found)| found);
-    let maps = Decimals::of(own.map.0.iter().chain(seen), 4);
-    let offs = Decimals::of(off.iter().flatten(), 3);
-    let parts_of = Decimals::of(&e.values, 3);
-    let masses = Decimals::of(own.mass, 4);
+    let seen = bags.observed.map_or(&[][..], |(_, values)| values);
+    let maps = Decimals::for_values(bags.map.0.iter().chain(seen), 4);
+    let offs = Decimals::for_values(differences.iter().flatten(), 3);
+    let parts_of = Decimals::for_values(&e.values, 3);
+    let masses = Decimals::for_values(bags.mass, 4);
     let known = |x: f64, text: String| if x.is_nan() { "–".into() } else { text };
     type Line<'l> = (&'l str, usize, f64, f64);
     let line = |(name, size, mass, map): Line<'_>,
@@ -253,42 +255,43 @@ fn of_bags(own: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
                 why: String,
                 (e, k): (&Explanation, usize)| {
         let mut cells = vec![size.to_string()];
-        cells.extend(own.weight.map(|_| masses.told(mass)));
-        cells.extend(own.observed.map(|_| known(seen, maps.told(seen))));
-        cells.push(maps.told(map));
-        cells.extend(own.observed.map(|_| known(off, offs.signed(off))));
+        cells.extend(bags.weight.map(|_| masses.write(mass)));
+        cells.extend(bags.observed.map(|_| known(seen, maps.write(seen))));
+        cells.push(maps.write(map));
+        cells.extend(bags.observed.map(|_| known(off, offs.signed(off))));
         let values = e.row_values(k, 0);
-        let mut parts = vec![parts_of.told(e.base_values[k])];
+        let mut parts = vec![parts_of.write(e.base_values[k])];
         parts.extend(shown.iter().map(|&j| parts_of.signed(values[j])));
-        parts.extend((!rest.is_empty()).then(|| parts_of.signed(rest.iter().map(|&j| values[j]).sum())));
+        parts
+            .extend((!omitted.is_empty()).then(|| parts_of.signed(omitted.iter().map(|&j| values[j]).sum())));
         context! { name, cells, why, parts }
     };
-    let whole = own.mass.iter().sum::<f64>();
+    let total_mass = bags.mass.iter().sum::<f64>();
     let mut rows = vec![line(
-        ("all rows", own.rows.iter().sum(), whole, own.map.1),
+        ("all rows", bags.rows.iter().sum(), total_mass, bags.map.1),
         [f64::NAN; 2],
         String::new(),
-        (all, 0),
+        (all_rows, 0),
     )];
     rows.extend(order.iter().map(|&k| {
         let seen = [
-            own.observed.map_or(f64::NAN, |(_, found)| found[k]),
-            off.as_ref().map_or(f64::NAN, |off| off[k]),
+            bags.observed.map_or(f64::NAN, |(_, values)| values[k]),
+            differences.as_ref().map_or(f64::NAN, |list| list[k]),
         ];
-        let times = if own.unit == TargetUnit::Sum { own.mass[k] / whole } else { 1.0 };
-        let own = (&own.names[k][..], own.rows[k], own.mass[k], own.map.0[k]);
-        line(own, seen, why((e, k), all, times, page.link), (e, k))
+        let times = if bags.unit == TargetUnit::Sum { bags.mass[k] / total_mass } else { 1.0 };
+        let line_of_bag = (&bags.names[k][..], bags.rows[k], bags.mass[k], bags.map.0[k]);
+        line(line_of_bag, seen, why((e, k), all_rows, times, page.link), (e, k))
     }));
-    let says = says_of_bags(own, page.link, off.as_deref());
-    Ok(context! { head => format!("By {}", own.column), says, columns, rows })
+    let caption = caption_of_bags(bags, page.link, differences.as_deref());
+    Ok(context! { head => format!("By {}", bags.column), caption, columns, rows })
 }
 
-/// What the table of bags is.
-fn says_of_bags(own: &PageBags<'_>, link: Link, off: Option<&[f64]>) -> String {
-    let count = own.names.len();
-    let mut text = format!("Of each bag the map says {}. ", own.is);
-    if let Some(off) = off {
-        let seen: Vec<f64> = off.iter().copied().filter(|v| !v.is_nan()).collect();
+/// A description of the table of bags.
+fn caption_of_bags(bags: &PageBags<'_>, link: Link, differences_of_bags: Option<&[f64]>) -> String {
+    let count = bags.names.len();
+    let mut text = format!("Of each bag the map says {}. ", bags.is);
+    if let Some(list) = differences_of_bags {
+        let seen: Vec<f64> = list.iter().copied().filter(|v| !v.is_nan()).collect();
         if !seen.is_empty() {
             let mean = (seen.iter().map(|v| v * v).sum::<f64>() / seen.len() as f64).sqrt();
             text += &format!(
@@ -309,7 +312,7 @@ fn says_of_bags(own: &PageBags<'_>, link: Link, off: Option<&[f64]>) -> String {
         }
     };
     text += "In words a bag is compared with all rows together, whose values the first line has. ";
-    let which = match (count > MOST_BAGS, off.is_some()) {
+    let which = match (count > MOST_BAGS, differences_of_bags.is_some()) {
         (true, true) => format!(
             "The {MOST_BAGS} of {count} bags with the largest differences; ‘riesz downscale explain’ writes \
              all."
@@ -325,15 +328,19 @@ fn says_of_bags(own: &PageBags<'_>, link: Link, off: Option<&[f64]>) -> String {
 
 /// Why a bag is what it is, compared with so many times all rows, in words: "3.2 above average: rain +2.1,
 /// height +0.9, 2 others +0.2". Differences of exact values are exact.
-fn why((e, k): (&Explanation, usize), all: &Explanation, times: f64, link: Link) -> String {
-    let values: Vec<f64> =
-        e.row_values(k, 0).iter().zip(all.row_values(0, 0)).map(|(own, all)| own - times * all).collect();
-    let above = e.predictions[k] - times * all.predictions[0];
+fn why((e, k): (&Explanation, usize), overall: &Explanation, times: f64, link: Link) -> String {
+    let values: Vec<f64> = e
+        .row_values(k, 0)
+        .iter()
+        .zip(overall.row_values(0, 0))
+        .map(|(of_bag, of_all)| of_bag - times * of_all)
+        .collect();
+    let above = e.predictions[k] - times * overall.predictions[0];
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
     // A sum of one would only hide a name.
     let keep = if order.len() <= SPOKEN + 1 { order.len() } else { SPOKEN };
-    let decimals = Decimals::of(values.iter().chain([&above]), 3);
+    let decimals = Decimals::for_values(values.iter().chain([&above]), 3);
     let factor = |v: f64| fixed(v.exp(), 2);
     let part = |v: f64| if link == Link::Log { format!("×\u{a0}{}", factor(v)) } else { decimals.signed(v) };
     let mut parts: Vec<String> =
@@ -345,30 +352,32 @@ fn why((e, k): (&Explanation, usize), all: &Explanation, times: f64, link: Link)
     let begin = match link {
         Link::Log => format!("{} times the average rate", factor(above)),
         _ => {
-            format!("{} {} average", decimals.told(above.abs()), if above < 0.0 { "below" } else { "above" })
+            format!("{} {} average", decimals.write(above.abs()), if above < 0.0 { "below" } else { "above" })
         }
     };
     format!("{begin}: {}", parts.join(", "))
 }
 
-/// How many decimals numbers that stand together have.
+/// The number of decimals of numbers in one column.
 struct Decimals(Option<usize>);
 
 impl Decimals {
-    /// So many significant digits of the largest; `None` where that is no use.
-    fn of<'v>(values: impl IntoIterator<Item = &'v f64>, significant: i32) -> Self {
-        let largest = values.into_iter().filter(|v| !v.is_nan()).fold(0.0, |most: f64, v| most.max(v.abs()));
+    /// Decimals for this number of significant digits of the largest number; `None` for very small or large
+    /// numbers.
+    fn for_values<'v>(values: impl IntoIterator<Item = &'v f64>, significant: i32) -> Self {
+        let largest =
+            values.into_iter().filter(|v| !v.is_nan()).fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
         let usual = (1e-3..1e6).contains(&largest);
         Self(usual.then(|| (significant - 1 - largest.log10().floor() as i32).max(0) as usize))
     }
 
-    fn told(&self, x: f64) -> String {
+    fn write(&self, x: f64) -> String {
         self.0.map_or_else(|| number(short(x)), |decimals| fixed(x, decimals))
     }
 
     /// With a sign in front, also of gains.
     fn signed(&self, x: f64) -> String {
-        let text = self.told(x);
+        let text = self.write(x);
         if x > 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) { format!("+{text}") } else { text }
     }
 }
@@ -379,12 +388,14 @@ fn short(x: f64) -> f64 {
 }
 
 fn ends(values: &[f64]) -> [f64; 2] {
-    values.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |all, v| [all[0].min(*v), all[1].max(*v)])
+    values
+        .iter()
+        .fold([f64::INFINITY, f64::NEG_INFINITY], |extremes, v| [extremes[0].min(*v), extremes[1].max(*v)])
 }
 
-fn span(of: &str, values: &[f64]) -> String {
+fn span(prefix: &str, values: &[f64]) -> String {
     let [low, high] = ends(values).map(short);
-    format!("{of}from {} to {}", number(low), number(high))
+    format!("{prefix}from {} to {}", number(low), number(high))
 }
 
 /// Where the largest number is, up or down.
@@ -393,10 +404,10 @@ fn largest(values: &[f64]) -> usize {
     (0..values.len()).fold(0, first)
 }
 
-fn one_each(what: &str, expected: usize, found: usize, why: &str) -> Result<()> {
-    if expected == found {
+fn one_each(name: &str, expected: usize, actual: usize, why: &str) -> Result<()> {
+    if expected == actual {
         return Ok(());
     }
-    let what = format!("the list of {what}");
-    Err(Error::Shape { what, unit: "entries", expected, found, why: why.into() })
+    let subject = format!("the list of {name}");
+    Err(Error::Shape { subject, unit: "entries", expected, actual, why: why.into() })
 }

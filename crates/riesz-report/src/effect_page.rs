@@ -1,5 +1,5 @@
-//! One self-contained page about the effect of a treatment across studies: the answer, how it follows, the
-//! curve, and which study leaves it unsure. No network, no script.
+//! One self-contained page about the effect of a treatment across studies: the answer, its identification,
+//! the curve, and the causes of its uncertainty. No network, no script.
 
 use minijinja::context;
 use riesz::causal::{Estimand, IdentificationRoute, UncertaintyCause};
@@ -25,66 +25,72 @@ const MOST_VARIABLES: usize = 40;
 /// # Errors
 /// As [`render_effect`].
 pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
-    let (found, effect) = (page.found, page.effect);
+    let (identification, effect) = (page.identification, page.effect);
     let options = |width| PlotOptions { theme: Theme::Auto, width, ..PlotOptions::default() };
-    let both = |draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
+    let both_widths = |draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
         [640, 330].into_iter().map(|width| Ok(inline(draw(&options(width))?))).collect()
     };
     let drawn = page.graph.filter(|graph| graph.variables().len() <= MOST_VARIABLES);
-    let graph = drawn.map(|graph| both(&|options| render_causal_graph(graph, found, options))).transpose()?;
+    let graph = drawn
+        .map(|graph| both_widths(&|options| render_causal_graph(graph, identification, options)))
+        .transpose()?;
     let sd = effect.sd();
-    let largest = |own: &[f64]| own.iter().fold(0.0, |m: f64, v| m.max(v.sqrt()));
+    let largest = |variances: &[f64]| variances.iter().fold(0.0, |m: f64, v| m.max(v.sqrt()));
     let shares = effect.variance_shares();
     let causes: Vec<_> = shares
         .iter()
         .zip(&effect.causes)
-        .map(|((cause, share), (_, own))| {
+        .map(|((cause, share), (_, variances))| {
             let share = format!("{} %", fixed(100.0 * share, 1));
-            context! { name => cause.to_string(), share, sd => number(largest(own)), is => meaning(*cause, page) }
+            context! { name => cause.to_string(), share, sd => number(largest(variances)), is => meaning(*cause, page) }
         })
         .collect();
-    let (n, ends, supported) = (page.at.rows(), effect.interval(page.level)?, effect.supported());
+    let (n, ends, supported) = (page.treatments.rows(), effect.interval(page.level)?, effect.supported());
     let count = n.min(MOST_ROWS);
-    let mut columns: Vec<String> = page.at.columns().iter().map(|column| column.name.clone()).collect();
+    let mut columns: Vec<String> =
+        page.treatments.columns().iter().map(|column| column.name.clone()).collect();
     columns.extend(["mean", "sd"].map(String::from));
     columns.push(format!("{} % interval", number(100.0 * page.level)));
-    columns.push(if page.found.is_single_table() { "supported" } else { "told by the studies" }.into());
+    columns
+        .push(if page.identification.is_single_table() { "supported" } else { "told by the studies" }.into());
     columns.extend(effect.causes.iter().map(|(cause, _)| format!("sd, {cause}")));
     columns.extend(["resolved by study 1", "by those after it", "overlap"].map(String::from));
     // Equal decimals, so that numbers of a column can be compared at a glance.
     let mut sizes: Vec<f64> = sd.iter().copied().filter(|sd| *sd > 0.0).collect();
     sizes.sort_unstable_by(f64::total_cmp);
     let size = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
-    let told = |v: f64| rounded(v, size / 10.0);
-    let doses: Vec<Vec<String>> = (0..page.at.width()).map(|j| of_column(page.at, j)).collect();
+    let write = |v: f64| rounded(v, size / 10.0);
+    let doses: Vec<Vec<String>> =
+        (0..page.treatments.width()).map(|j| of_column(page.treatments, j)).collect();
     let rows: Vec<Vec<String>> = (0..count)
         .map(|k| k * (n - 1) / (count - 1).max(1))
         .map(|i| {
-            let mut cells: Vec<String> = doses.iter().map(|own| own[i].clone()).collect();
-            let [low, high] = ends[i].map(told);
-            cells.extend([told(effect.mean[i]), told(sd[i]), format!("{low} to {high}")]);
+            let mut cells: Vec<String> = doses.iter().map(|column| column[i].clone()).collect();
+            let [low, high] = ends[i].map(write);
+            cells.extend([write(effect.mean[i]), write(sd[i]), format!("{low} to {high}")]);
             cells.push(if supported[i] { "yes" } else { "no" }.into());
-            cells.extend(effect.causes.iter().map(|(_, own)| told(own[i].sqrt())));
-            let own = &effect.standing[i];
+            cells.extend(effect.causes.iter().map(|(_, variances)| write(variances[i].sqrt())));
+            let support = &effect.support[i];
             cells.extend(
-                [own.variance_explained_by_first, own.resolved_by_rest, own.overlap].map(|v| fixed(v, 2)),
+                [support.variance_explained_by_first, support.resolved_by_rest, support.overlap]
+                    .map(|v| fixed(v, 2)),
             );
             cells
         })
         .collect();
-    let title = format!("The effect of {} on {}", listed(&found.treatments), found.outcome);
-    let single = page.found.is_single_table();
+    let title = format!("The effect of {} on {}", listed(&identification.treatments), identification.outcome);
+    let single = page.identification.is_single_table();
     let context = context! {
         title,
         single,
         answer => page.answer(),
         doubts => page.doubts.iter().map(|text| capital(text)).collect::<Vec<_>>(),
-        says => says(page),
-        curves => both(&|options| render_effect(page, options))?,
-        identified => capital(&found.to_string()),
+        caption => caption(page),
+        curves => both_widths(&|options| render_effect(page, options))?,
+        identified => capital(&identification.to_string()),
         graph,
-        assumptions => found.assumptions.iter().map(|text| capital(text)).collect::<Vec<_>>(),
-        unsure => unsure(&shares),
+        assumptions => identification.assumptions.iter().map(|text| capital(text)).collect::<Vec<_>>(),
+        unsure => main_cause(&shares),
         causes,
         studies => studies(page),
         matched => matched(page),
@@ -96,32 +102,36 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     written(TEMPLATE, context)
 }
 
-/// What the picture shows.
-fn says(page: &EffectPage<'_>) -> String {
-    let (whom, outcome) = (page.whom, &page.found.outcome);
-    let what = match page.estimand {
-        Estimand::Level => format!("The mean of {outcome} if {whom} were treated so"),
+/// The caption of the picture.
+fn caption(page: &EffectPage<'_>) -> String {
+    let (people_treated, outcome) = (page.population, &page.identification.outcome);
+    let quantity = match page.estimand {
+        Estimand::Level => format!("The mean of {outcome} if {people_treated} were treated so"),
         Estimand::Contrast(base) => format!(
-            "By how much the mean of {outcome} would change if {whom} were treated so instead of with {}",
+            "By how much the mean of {outcome} would change if {people_treated} were treated so instead of \
+             with {}",
             assigned(base, 0)
         ),
-        Estimand::Slope { by, .. } => {
-            format!("By how much the mean of {outcome} would change a unit of {by} if {whom} were treated so")
+        Estimand::Slope { treatment: by, .. } => {
+            format!(
+                "By how much the mean of {outcome} would change a unit of {by} if {people_treated} were \
+                 treated so"
+            )
         }
     };
     let level = number(100.0 * page.level);
     if page.is_curve() {
         return format!(
-            "{what}, with a {level} % band. Small strokes are doses that people had. Where the field is \
+            "{quantity}, with a {level} % band. Small strokes are doses that people had. Where the field is \
              hatched, the data do not tell it."
         );
     }
-    format!("{what}, with {level} % intervals. Where a line is hatched, the data do not tell it.")
+    format!("{quantity}, with {level} % intervals. Where a line is hatched, the data do not tell it.")
 }
 
-/// What leaves the effect unsure, in a sentence.
-fn unsure(shares: &[(UncertaintyCause, f64)]) -> String {
-    let Some((cause, share)) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|own| own.1 > 0.0)
+/// A sentence about the largest cause of uncertainty.
+fn main_cause(shares: &[(UncertaintyCause, f64)]) -> String {
+    let Some((cause, share)) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|entry| entry.1 > 0.0)
     else {
         return "Nothing does.".into();
     };
@@ -140,22 +150,22 @@ fn unsure(shares: &[(UncertaintyCause, f64)]) -> String {
     )
 }
 
-/// What a cause is.
+/// A description of a cause.
 fn meaning(cause: UncertaintyCause, page: &EffectPage<'_>) -> String {
     match cause {
         UncertaintyCause::Outcome => format!(
             "what {} is, given treatments and covariates, is known by few rows, or noisy ones",
-            page.found.outcome
+            page.identification.outcome
         ),
         UncertaintyCause::Stage(k) => format!(
             "what stage {} of the table says, how {} come about, is known by few rows, or noisy ones",
             k + 1,
-            page.found.stages().get(k + 1).map_or_else(String::new, |next| listed(&next.history))
+            page.identification.stages().get(k + 1).map_or_else(String::new, |next| listed(&next.history))
         ),
-        UncertaintyCause::Adjustment if page.found.is_single_table() => {
+        UncertaintyCause::Adjustment if page.identification.is_single_table() => {
             "who happens to be in the table, over whom the effect is averaged".into()
         }
-        UncertaintyCause::Interaction if page.found.is_single_table() => {
+        UncertaintyCause::Interaction if page.identification.is_single_table() => {
             "a stage may lead to where the next one knows little".into()
         }
         UncertaintyCause::Study(0) => {
@@ -164,7 +174,7 @@ fn meaning(cause: UncertaintyCause, page: &EffectPage<'_>) -> String {
         UncertaintyCause::Study(k) if k == page.studies.studies.len() => {
             format!(
                 "what {} is, given what studies share, is known by few rows, or noisy ones",
-                page.found.outcome
+                page.identification.outcome
             )
         }
         UncertaintyCause::Study(_) => {
@@ -179,59 +189,62 @@ fn meaning(cause: UncertaintyCause, page: &EffectPage<'_>) -> String {
     }
 }
 
-/// What each study says.
+/// The rows of the table of studies.
 fn studies(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
     let names =
         |table: &Table| listed(table.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>());
-    if page.found.is_single_table() {
+    if page.identification.is_single_table() {
         return stages(page);
     }
-    let mut all: Vec<_> = page
+    let mut lines: Vec<_> = page
         .studies
         .studies
         .iter()
         .enumerate()
-        .map(|(k, own)| {
-            let by = match &own.route {
+        .map(|(k, study)| {
+            let covariates = match &study.route {
                 IdentificationRoute::Direct => String::new(),
-                IdentificationRoute::BackDoor(others) => format!(", adjusted for {}", names(others)),
-                IdentificationRoute::FrontDoor(others) => format!(", through {}", names(others)),
+                IdentificationRoute::BackDoor(table) => format!(", adjusted for {}", names(table)),
+                IdentificationRoute::FrontDoor(table) => format!(", through {}", names(table)),
             };
-            let says = format!("what {} does to {}{by}", names(&own.treatments), names(&own.mediators));
-            context! { name => (k + 1).to_string(), rows => own.treatments.rows(), says }
+            let caption =
+                format!("what {} does to {}{covariates}", names(&study.treatments), names(&study.mediators));
+            context! { name => (k + 1).to_string(), rows => study.treatments.rows(), caption }
         })
         .collect();
-    let says = format!("what {} says of {}", names(&page.studies.points), page.found.outcome);
-    all.push(context! { name => (all.len() + 1).to_string(), rows => page.studies.points.rows(), says });
-    all
+    let caption = format!("what {} says of {}", names(&page.studies.points), page.identification.outcome);
+    lines.push(
+        context! { name => (lines.len() + 1).to_string(), rows => page.studies.points.rows(), caption },
+    );
+    lines
 }
 
-/// What each stage of one table says.
+/// The rows of the table of stages, for an effect from one table.
 fn stages(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
-    let stages = page.found.stages();
-    let each = stages.iter().enumerate().map(|(k, own)| {
-        let by = listed(own.columns());
-        let averaged = match own.averaged.is_empty() {
+    let stages = page.identification.stages();
+    let lines = stages.iter().enumerate().map(|(k, fitted_stage)| {
+        let conditions = listed(fitted_stage.columns());
+        let averaged = match fitted_stage.averaged.is_empty() {
             true => String::new(),
-            false => format!(", averaged over {}", listed(&own.averaged)),
+            false => format!(", averaged over {}", listed(&fitted_stage.averaged)),
         };
-        let what = match stages.get(k + 1) {
-            None => format!("the mean of {}", page.found.outcome),
+        let quantity = match stages.get(k + 1) {
+            None => format!("the mean of {}", page.identification.outcome),
             Some(next) => {
                 let new: Vec<&String> =
-                    next.history.iter().filter(|name| !own.columns().contains(name)).collect();
+                    next.history.iter().filter(|name| !fitted_stage.columns().contains(name)).collect();
                 format!("how {} come about", listed(new))
             }
         };
-        let says = format!("{what}, given {by}{averaged}");
-        context! { name => format!("stage {}", k + 1), rows => page.studies.points.rows(), says }
+        let caption = format!("{quantity}, given {conditions}{averaged}");
+        context! { name => format!("stage {}", k + 1), rows => page.studies.points.rows(), caption }
     });
-    each.collect()
+    lines.collect()
 }
 
-/// How far studies know the same values of what they share.
+/// A sentence about how many rows of a study have values that the next study has too.
 fn matched(page: &EffectPage<'_>) -> String {
-    if page.found.is_single_table() {
+    if page.identification.is_single_table() {
         return "Each stage is a regression by all these rows, in which what is averaged over keeps the \
                 values that people of the table have."
             .into();
@@ -240,17 +253,17 @@ fn matched(page: &EffectPage<'_>) -> String {
         return "Of what studies share, none has values beyond those of the study after it.".into();
     }
     let share = |(name, share): (&String, &f64)| format!("{name} {} %", fixed(100.0 * share, 1));
-    let each: Vec<String> = page.unmatched.iter().map(share).collect();
+    let shares: Vec<String> = page.unmatched.iter().map(share).collect();
     format!(
         "Rows of a study whose values the next one has not, so that it says nothing of what comes after: {}.",
-        each.join(", ")
+        shares.join(", ")
     )
 }
 
 fn about_rows(count: usize, n: usize) -> String {
-    let some = if count < n { format!("{count} of {n} treatments. ") } else { String::new() };
+    let selection = if count < n { format!("{count} of {n} treatments. ") } else { String::new() };
     format!(
-        "{some}Resolved is the share of the prior variance that a study takes away; overlap the share of \
-         people for whom such a treatment was near. The studies tell what has half or more of each."
+        "{selection}Resolved is the share of the prior variance that a study takes away; overlap the share \
+         of people for whom such a treatment was near. The studies tell what has half or more of each."
     )
 }

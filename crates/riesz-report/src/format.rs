@@ -1,4 +1,4 @@
-//! Numbers and words as they stand in pictures: short, with a true minus sign, and as wide as they look.
+//! Numbers and words in pictures: short, with a true minus sign, and their width.
 
 use riesz::explanation::Explanation;
 use riesz::table::ColumnKind;
@@ -54,8 +54,8 @@ pub(crate) fn scientific(x: f64, digits: usize) -> String {
 pub(crate) fn fixed(x: f64, decimals: usize) -> String {
     let text = format!("{x:.decimals$}");
     match text.strip_prefix('-') {
-        Some(rest) if rest.bytes().all(|b| b == b'0' || b == b'.') => rest.to_string(),
-        Some(rest) => format!("−{rest}"),
+        Some(digits) if digits.bytes().all(|b| b == b'0' || b == b'.') => digits.to_string(),
+        Some(digits) => format!("−{digits}"),
         None => text,
     }
 }

@@ -2,7 +2,7 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
-use riesz::explanation::{Duel, Sampling, Spread, UncertaintySource};
+use riesz::explanation::{Dispersion, Duel, Sampling, UncertaintySource};
 use riesz::{ClassDecisions, ColumnKind, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -16,7 +16,7 @@ const TEMPLATE: &str = include_str!("../assets/report.html");
 const SCRIPT: &str = include_str!("../assets/report.js");
 const STYLE: &str = include_str!("../assets/report.css");
 
-/// What the page looks like.
+/// Options of the page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportOptions {
     /// The page's title.
@@ -25,7 +25,7 @@ pub struct ReportOptions {
     pub max_display: usize,
     /// Most rows drawn and listed; importance is always computed from all rows.
     pub max_rows: usize,
-    /// What a classifier decides of the rows.
+    /// The decisions of a classifier about the rows.
     pub decisions: Option<ClassDecisions>,
 }
 
@@ -66,7 +66,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         outputs.push(context! {
             name => name.as_str(),
             meaning => options.decisions.as_ref().map(|d| d.meaning[o].as_str()),
-            sure => sure(explanation, o)?,
+            sure => uncertainty_text(explanation, o)?,
             bar => plot(explanation, "bar", 720)?,
             bar_narrow => plot(explanation, "bar", 320)?,
             beeswarm => plot(&drawn, "beeswarm", 720)?,
@@ -100,7 +100,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         mean => fact(explanation, "mean"),
         exactness => minijinja::value::Serde(exactness(explanation)),
         // Inside a script element only `<` can end the element or open a comment.
-        data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decided(d, &rows)))?.to_string().replace('<', "\\u003c"),
+        data => data(&drawn, explanation, options.decisions.as_ref().map(|d| decisions_of_rows(d, &rows)))?.to_string().replace('<', "\\u003c"),
     };
     written(TEMPLATE, page)
 }
@@ -127,9 +127,9 @@ pub(crate) fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
 }
 
-/// What whiskers are, and how sure it is which of the two most important features matters more; `None` where
-/// nothing is said of how sure values are.
-fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
+/// Sentences about the whiskers, and about which of the two most important features matters more; `None` if
+/// the explanation has no uncertainty.
+fn uncertainty_text(e: &Explanation, output: usize) -> Result<Option<String>> {
     let Some(known) = &e.uncertainty else { return Ok(None) };
     let mut text = match known.source {
         Some(UncertaintySource::Bootstrap { draws, .. }) => format!(
@@ -151,16 +151,16 @@ fn sure(e: &Explanation, output: usize) -> Result<Option<String>> {
             .into(),
     };
     text += " ";
-    let [one, many] = e.row_words();
+    let [singular, plural] = e.row_words();
     text += &format!(
-        "Those of the means take the mean standard deviation of {many}, which is no less than that of the \
+        "Those of the means take the mean standard deviation of {plural}, which is no less than that of the \
          mean."
     );
-    if let (Spread::Covariance(_), [first, second, ..]) = (&known.spread, &e.ranking(output)[..]) {
+    if let (Dispersion::Covariance(_), [first, second, ..]) = (&known.dispersion, &e.ranking(output)[..]) {
         let probability = e.mean_probability_stronger(output, *first, *second)?;
         let (first, second) = (e.set_name(*first), e.set_name(*second));
         text += &format!(
-            " In a {one} picked at random, {first} matters more than {second} with a probability of {}.",
+            " In a {singular} picked at random, {first} matters more than {second} with a probability of {}.",
             share(probability)
         );
     }
@@ -176,26 +176,27 @@ fn share(p: f64) -> String {
     }
 }
 
-/// What a classifier decides of some of the rows, as the page's script reads it.
-fn decided(decisions: &ClassDecisions, rows: &[usize]) -> Value {
-    let own = decisions.select(rows, &(0..decisions.meaning.len()).collect::<Vec<_>>());
-    let probability =
-        |p: &Option<(usize, Vec<f64>)>| p.as_ref().map(|(k, all)| json!({ "class": k, "of": all }));
+/// The decisions of a classifier about some of the rows, as the page's script reads them.
+fn decisions_of_rows(decisions: &ClassDecisions, rows: &[usize]) -> Value {
+    let selected = decisions.select(rows, &(0..decisions.meaning.len()).collect::<Vec<_>>());
+    let probability = |p: &Option<(usize, Vec<f64>)>| {
+        p.as_ref().map(|(k, probabilities)| json!({ "class": k, "of": probabilities }))
+    };
     json!({
-        "classes": own.classes,
-        "chosen": own.chosen,
-        "probabilities": own.probabilities.iter().map(probability).collect::<Vec<_>>(),
+        "classes": selected.classes,
+        "chosen": selected.chosen,
+        "probabilities": selected.probabilities.iter().map(probability).collect::<Vec<_>>(),
     })
 }
 
-fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Result<Value> {
+fn data(drawn: &Explanation, full: &Explanation, decisions: Option<Value>) -> Result<Value> {
     let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.sets());
     let by_output = |list: &[f64]| -> Vec<Vec<f64>> {
         (0..m).map(|o| (0..n).map(|i| list[i * m + o]).collect()).collect()
     };
     let by_player = |list: &[f64]| -> Vec<Vec<Vec<f64>>> {
-        let at = |i: usize, o: usize, j: usize| list[(i * m + o) * p + j];
-        (0..m).map(|o| (0..p).map(|j| (0..n).map(|i| at(i, o, j)).collect()).collect()).collect()
+        let entry = |i: usize, o: usize, j: usize| list[(i * m + o) * p + j];
+        (0..m).map(|o| (0..p).map(|j| (0..n).map(|i| entry(i, o, j)).collect()).collect()).collect()
     };
     let player = |k| json!({ "name": drawn.set_name(k), "column": single_column(drawn, k), "size": drawn.set_columns(k).len(), "columns": drawn.set_columns(k) });
     let columns: Vec<Value> = drawn
@@ -217,7 +218,7 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
         "words": drawn.row_words(),
         "names": (0..n).map(|i| drawn.row_name(i)).collect::<Vec<_>>(),
         "titles": (0..n).map(|i| row_title(drawn, i)).collect::<Vec<_>>(),
-        "told": drawn.duels.as_ref().map(|all| all.iter().map(Duel::words).collect::<Vec<_>>()),
+        "told": drawn.duels.as_ref().map(|list| list.iter().map(Duel::words).collect::<Vec<_>>()),
         "duels": drawn.duels,
         "text": text_column(drawn),
         "outputs": drawn.output_names,
@@ -230,18 +231,18 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
         "pairs": drawn.subsets.is_some(),
         "value": drawn.index.name(),
         "shares_all": drawn.index.is_efficient(),
-        "ranking": (0..m).map(|o| all.ranking(o)).collect::<Vec<_>>(),
+        "ranking": (0..m).map(|o| full.ranking(o)).collect::<Vec<_>>(),
     });
     if let Some(sd) = drawn.sd() {
         data["sd"] = json!(by_player(&sd));
         // Of each row: the sum that waterfalls end with, and how sure it is that the first step is larger
         // than the second.
-        let (mut rest, mut first) = (Vec::new(), Vec::new());
+        let (mut deviation_of_rest, mut first) = (Vec::new(), Vec::new());
         for (i, o) in (0..n * m).map(|g| (g / m, g % m)) {
             let values = drawn.row_values(i, o);
             let mut order: Vec<usize> = (0..p).collect();
             order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
-            rest.push(if p > STEPS + 1 { drawn.sd_of_sum(i, o, &order[STEPS..]) } else { None });
+            deviation_of_rest.push(if p > STEPS + 1 { drawn.sd_of_sum(i, o, &order[STEPS..]) } else { None });
             first.push(match (drawn.covariance(i, o), &order[..]) {
                 (Some(_), [a, b, ..]) => Some(share(drawn.probability_larger_magnitude((i, o), *a, *b)?)),
                 _ => None,
@@ -250,7 +251,7 @@ fn data(drawn: &Explanation, all: &Explanation, decisions: Option<Value>) -> Res
         let by_output = |list: Vec<Value>| -> Vec<Vec<Value>> {
             (0..m).map(|o| list.iter().skip(o).step_by(m).cloned().collect()).collect()
         };
-        data["rest_sd"] = json!(by_output(rest.into_iter().map(Value::from).collect()));
+        data["rest_sd"] = json!(by_output(deviation_of_rest.into_iter().map(Value::from).collect()));
         data["first_is_stronger"] = json!(by_output(first.into_iter().map(Value::from).collect()));
     }
     Ok(data)
@@ -262,9 +263,9 @@ fn text_column(e: &Explanation) -> Option<usize> {
     let is_text = |name: &str, kind: &ColumnKind| {
         matches!(kind, ColumnKind::Categorical { .. }) && ["text", "the text"].contains(&name)
     };
-    let at = e.data.columns().iter().rposition(|c| is_text(&c.name, &c.kind))?;
-    let is_own = (0..e.sets()).any(|k| e.set_columns(k).contains(&at));
-    (!is_own && e.duels.is_none()).then_some(at)
+    let position = e.data.columns().iter().rposition(|c| is_text(&c.name, &c.kind))?;
+    let is_own = (0..e.sets()).any(|k| e.set_columns(k).contains(&position));
+    (!is_own && e.duels.is_none()).then_some(position)
 }
 
 /// Steps of the script's waterfall, before the sum of the others.
@@ -272,21 +273,22 @@ const STEPS: usize = 12;
 
 /// The panel's verdict (a class), its headline and its facts.
 pub(crate) fn exactness(e: &Explanation) -> Value {
-    let told = |name: &str, value: String| json!({ "name": name, "value": value });
+    let entry = |name: &str, value: String| json!({ "name": name, "value": value });
     match (&e.exactness, e.certificate()) {
         (Exactness::Estimated { std_error, sampling }, _) => {
             let largest = std_error.iter().copied().fold(0.0, f64::max);
-            let mut facts = vec![told("largest standard error", number(largest))];
+            let mut facts = vec![entry("largest standard error", number(largest))];
             if let Some(Sampling { evaluations, seed }) = sampling {
-                facts.push(told("evaluations of the game", evaluations.to_string()));
-                facts.push(told("seed", seed.to_string()));
+                facts.push(entry("evaluations of the game", evaluations.to_string()));
+                facts.push(entry("seed", seed.to_string()));
             }
             json!({ "class": "estimated", "headline": "These values are estimates.", "facts": facts })
         }
         (Exactness::Exact { bound }, None) => json!({
             "class": "holds",
             "headline": "These values are exact up to rounding: each is within its proved bound.",
-            "facts": [told("largest proved bound", scientific(bound.iter().fold(0.0, |m: f64, b| m.max(*b)), 1))],
+            "facts": [entry("largest proved \
+                             bound", scientific(bound.iter().fold(0.0, |m: f64, b| m.max(*b)), 1))],
         }),
         (_, Some(c)) => json!({
             "class": if c.holds { "holds" } else { "fails" },
@@ -297,8 +299,8 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
                  values."
             },
             "facts": [
-                told("largest |residual|", scientific(c.residual, 1)),
-                told("largest proved bound", scientific(c.bound, 1)),
+                entry("largest |residual|", scientific(c.residual, 1)),
+                entry("largest proved bound", scientific(c.bound, 1)),
             ],
         }),
         (_, None) => json!({
@@ -308,7 +310,7 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
             } else {
                 "How exact these values are is not known: the table that they come from does not say."
             },
-            "facts": [told(
+            "facts": [entry(
                 "largest |residual|",
                 scientific(e.residuals().iter().fold(0.0, |m: f64, r| m.max(r.abs())), 1),
             )],
@@ -316,13 +318,13 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
     }
 }
 
-/// How the page speaks of rows, and of what their features are.
+/// The page's words for rows and for the values of their features.
 fn words(e: &Explanation) -> Value {
-    let [one, many] = e.row_words();
+    let [singular, plural] = e.row_words();
     if e.duels.is_none() {
         return json!({
-            "one": one,
-            "many": many,
+            "one": singular,
+            "many": plural,
             "title": "Rows",
             "search": "row number or value",
             "dots": "Orange dots are high feature values, blue dots low ones",
@@ -330,8 +332,8 @@ fn words(e: &Explanation) -> Value {
         });
     }
     json!({
-        "one": one,
-        "many": many,
+        "one": singular,
+        "many": plural,
         "title": "Duels",
         "search": "name or value",
         "dots": "Orange dots are duels in which the left item has more of the feature than the right one, \
@@ -341,13 +343,13 @@ fn words(e: &Explanation) -> Value {
     })
 }
 
-/// What the run says of itself under a name: "explained", where that is not the model's output, and "mean",
-/// of means over rows.
+/// The value of an entry of the provenance: "explained", if it is not the model's output, and "mean", for
+/// means over rows.
 fn fact<'e>(e: &'e Explanation, name: &str) -> Option<&'e str> {
     e.provenance.run.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
 }
 
-/// What a content security policy wants to know of an inline script or style.
+/// The hash of an inline script or style for a content security policy.
 fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }

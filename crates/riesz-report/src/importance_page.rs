@@ -1,5 +1,5 @@
-//! One self-contained page about which features matter overall: bars, a table, curves, what is exact and what
-//! is estimated, provenance. No network, no script.
+//! One self-contained page about global importance: bars, a table, curves, exactness and provenance. No
+//! network, no script.
 
 use minijinja::context;
 use riesz::global::{Curve, SageValues, SobolIndices};
@@ -13,13 +13,13 @@ use crate::svg::{Svg, Theme};
 
 const TEMPLATE: &str = include_str!("../assets/importance.html");
 
-/// What stands on the page.
+/// The contents of the page.
 #[derive(Debug, Clone)]
 pub struct ImportancePage<'p> {
     /// The page's title.
     pub title: &'p str,
-    /// What was found.
-    pub found: Overall<'p>,
+    /// The importance of features.
+    pub ranking: Overall<'p>,
     /// Components of the model's functional ANOVA, which are drawn for the first output.
     pub curves: &'p [Curve],
     /// Most features shown by name in the plot; the table has all.
@@ -29,7 +29,7 @@ pub struct ImportancePage<'p> {
 /// A part of the page about one output.
 struct Part {
     head: String,
-    says: String,
+    caption: String,
     columns: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
     note: String,
@@ -47,40 +47,40 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
         max_display: page.max_display,
         ..PlotOptions::default()
     };
-    let both = |output: usize, draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
+    let both_widths = |output: usize, draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
         [720, 330].into_iter().map(|width| Ok(inline(draw(&options(output, width))?))).collect()
     };
-    let e = page.found.explanation();
+    let e = page.ranking.explanation();
     let mut outputs = Vec::new();
     for o in 0..e.outputs() {
-        let bars = both(o, &|options| render_overall(&page.found, options))?;
-        let Part { head, says, columns, rows, note } = match &page.found {
-            Overall::Variance(found) => of_variance(found, o),
-            Overall::Loss { found, .. } => of_loss(found, &page.found),
+        let bars = both_widths(o, &|options| render_overall(&page.ranking, options))?;
+        let Part { head, caption, columns, rows, note } = match &page.ranking {
+            Overall::Variance(indices) => of_variance(indices, o),
+            Overall::Loss { values, .. } => of_loss(values, &page.ranking),
         };
         let rows: Vec<_> = rows.iter().map(|(name, cells)| context! { name, cells }).collect();
-        outputs.push(context! { head, says, columns, rows, note, bars });
+        outputs.push(context! { head, caption, columns, rows, note, bars });
     }
     let components = page
         .curves
         .iter()
         .map(|curve| {
             let names: Vec<&str> = curve.axes.iter().map(|axis| axis.column.as_str()).collect();
-            let what = if names.len() == 1 { "alone" } else { "together" };
-            let name = format!("{} {what}", names.join(" and "));
-            Ok(context! { name, plots => both(0, &|options| render_component(curve, options))? })
+            let kind = if names.len() == 1 { "alone" } else { "together" };
+            let name = format!("{} {kind}", names.join(" and "));
+            Ok(context! { name, plots => both_widths(0, &|options| render_component(curve, options))? })
         })
         .collect::<Result<Vec<_>>>()?;
-    let sure = match &page.found {
+    let certificate = match &page.ranking {
         Overall::Variance(_) => exactness(e),
-        Overall::Loss { found, .. } => how_exact(found),
+        Overall::Loss { values: found, .. } => how_exact(found),
     };
     let page = context! {
         title => page.title,
         lead => capital(&format!("{}.", e.provenance.absent)),
         outputs,
         components,
-        exactness => minijinja::value::Serde(sure),
+        exactness => minijinja::value::Serde(certificate),
         provenance => minijinja::value::Serde(&e.provenance),
     };
     written(TEMPLATE, page)
@@ -93,28 +93,28 @@ fn order(values: &[f64]) -> Vec<usize> {
     order
 }
 
-fn of_variance(found: &SobolIndices, o: usize) -> Part {
-    let e = &found.explanation;
-    let (name, variance, bound) = (&e.output_names[o], found.variance(o), found.bound(o));
-    let share = |part: f64| found.scale(o).map_or_else(|| "–".into(), |scale| fixed(scale * part, 4));
+fn of_variance(indices: &SobolIndices, o: usize) -> Part {
+    let e = &indices.explanation;
+    let (name, variance, bound) = (&e.output_names[o], indices.variance(o), indices.bound(o));
+    let share = |part: f64| indices.scale(o).map_or_else(|| "–".into(), |scale| fixed(scale * part, 4));
     let mut columns = vec!["feature".to_string()];
     let rows: Vec<(String, Vec<String>)> = if e.index == ValueIndex::Shapley {
         columns.extend(
             ["first-order", "Shapley effect", "total order", "part of the variance"].map(String::from),
         );
         let row = |j: usize| {
-            let own = [found.first_order(o)[j], found.effects(o)[j], found.total_order(o)[j]];
-            let cells = own.map(share).into_iter().chain([number(own[1])]).collect();
+            let shares = [indices.first_order(o)[j], indices.effects(o)[j], indices.total_order(o)[j]];
+            let cells = shares.map(share).into_iter().chain([number(shares[1])]).collect();
             (e.players[j].name.clone(), cells)
         };
-        order(found.effects(o)).into_iter().map(row).collect()
+        order(indices.effects(o)).into_iter().map(row).collect()
     } else {
         columns.extend(["share".to_string(), "part of the variance".to_string()]);
         let values = e.row_values(0, o);
         let row = |k: usize| (e.set_name(k), vec![share(values[k]), number(values[k])]);
         order(values).into_iter().map(row).collect()
     };
-    let says = match found.scale(o) {
+    let caption = match indices.scale(o) {
         Some(_) if e.index == ValueIndex::Shapley => format!(
             "The variance of {name} is {}. A bar is a feature’s Shapley effect, its share of that; across \
              it a line from what the feature explains alone to what is left unexplained without it: a long \
@@ -132,61 +132,75 @@ fn of_variance(found: &SobolIndices, o: usize) -> Part {
             scientific(bound, 1)
         ),
     };
-    let within = found
+    let of_share = indices
         .scale(o)
         .map_or(String::new(), |scale| format!("; of a share {}", scientific(scale * bound, 1)));
-    let note = format!("Each part of the variance is exact within {}{within}.", scientific(bound, 1));
-    Part { head: format!("What {name} varies with"), says, columns, rows, note }
+    let note = format!("Each part of the variance is exact within {}{of_share}.", scientific(bound, 1));
+    Part { head: format!("What {name} varies with"), caption, columns, rows, note }
 }
 
-fn of_loss(found: &SageValues, drawn: &Overall<'_>) -> Part {
+fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
     let mut columns: Vec<String> = ["feature", "SAGE value"].map(String::from).into();
     let errors: Vec<(&str, &Vec<f64>)> = [
-        ("standard error over rows", &found.std_error),
-        ("standard error over orders", &found.sampling_error),
+        ("standard error over rows", &sage_values.std_error),
+        ("standard error over orders", &sage_values.sampling_error),
     ]
     .into_iter()
-    .filter_map(|(name, own)| Some((name, own.as_ref()?)))
+    .filter_map(|(name, values)| Some((name, values.as_ref()?)))
     .collect();
     columns.extend(errors.iter().map(|(name, _)| name.to_string()));
     let lines = drawn.lines(0);
     let known = lines.iter().all(|line| line.range.is_some());
     columns.extend(known.then(|| "95 % interval".to_string()));
-    let rows = order(&found.values)
+    let rows = order(&sage_values.values)
         .into_iter()
         .zip(&lines)
         .map(|(j, line)| {
-            let mut cells = vec![number(found.values[j])];
-            cells.extend(errors.iter().map(|(_, own)| number(own[j])));
+            let mut cells = vec![number(sage_values.values[j])];
+            cells.extend(errors.iter().map(|(_, values)| number(values[j])));
             cells.extend(line.range.map(|[low, high]| format!("{} … {}", number(low), number(high))));
-            (found.players[j].name.clone(), cells)
+            (sage_values.players[j].name.clone(), cells)
         })
         .collect();
-    let says = format!(
+    let caption = format!(
         "The mean {} of the model over {} rows is {}, that of its mean prediction {}. A bar is what a \
          feature takes off: together they are the difference. Below 0 a feature makes the model worse.",
-        found.measure,
-        found.rows,
-        number(found.loss),
-        number(found.base_loss)
+        sage_values.measure,
+        sage_values.rows,
+        number(sage_values.loss),
+        number(sage_values.base_loss)
     );
     let note = "Intervals are for the rows: how far other rows could have led, if these are a random sample.";
     let note = if known { note } else { "Of a single row nothing is known of other rows." };
-    Part { head: format!("What takes off the {}", found.measure), says, columns, rows, note: note.into() }
+    Part {
+        head: format!("What takes off the {}", sage_values.measure),
+        caption,
+        columns,
+        rows,
+        note: note.into(),
+    }
 }
 
-/// What of SAGE values is exact and what is estimated.
-fn how_exact(found: &SageValues) -> Value {
+/// The exactness of SAGE values.
+fn how_exact(sage_values: &SageValues) -> Value {
     let fact = |name: &str, value: String| json!({ "name": name, "value": value });
-    let largest = |own: &Vec<f64>| number(own.iter().copied().fold(0.0, f64::max));
-    let mut facts = vec![fact("coalitions of features valued", found.coalitions.to_string())];
-    facts.extend(found.std_error.as_ref().map(|own| fact("largest standard error over rows", largest(own))));
+    let largest = |errors: &Vec<f64>| number(errors.iter().copied().fold(0.0, f64::max));
+    let mut facts = vec![fact("coalitions of features valued", sage_values.coalitions.to_string())];
     facts.extend(
-        found.sampling_error.as_ref().map(|own| fact("largest standard error over orders", largest(own))),
+        sage_values
+            .std_error
+            .as_ref()
+            .map(|errors| fact("largest standard error over rows", largest(errors))),
     );
-    let left = (found.base_loss - found.loss - found.values.iter().sum::<f64>()).abs();
+    facts.extend(
+        sage_values
+            .sampling_error
+            .as_ref()
+            .map(|errors| fact("largest standard error over orders", largest(errors))),
+    );
+    let left = (sage_values.base_loss - sage_values.loss - sage_values.values.iter().sum::<f64>()).abs();
     facts.push(fact("|residual|", scientific(left, 1)));
-    let (class, headline) = match found.sampling_error {
+    let (class, headline) = match sage_values.sampling_error {
         None => (
             "holds",
             "For these rows and this background the values are exact up to rounding: all coalitions of \

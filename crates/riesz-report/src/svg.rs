@@ -82,10 +82,12 @@ impl Paint {
         if value < 0.0 { Self::Down } else { Self::Up }
     }
 
-    /// Of paints that are the same on light and on dark paper.
+    /// The colour of a paint that is the same on light and on dark paper.
     fn rgb(self) -> [u8; 3] {
         let hex = self.css(Theme::Light);
-        [1, 3, 5].map(|at| hex.get(at..at + 2).and_then(|own| u8::from_str_radix(own, 16).ok()).unwrap_or(0))
+        [1, 3, 5].map(|start| {
+            hex.get(start..start + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0)
+        })
     }
 
     pub(crate) fn css(self, theme: Theme) -> String {
@@ -235,8 +237,8 @@ impl Canvas {
     }
 
     /// A filled circle.
-    pub(crate) fn disc(&mut self, at: (f64, f64), radius: f64, paint: Paint) {
-        let [x, y, r] = [at.0, at.1, radius].map(coordinate);
+    pub(crate) fn disc(&mut self, centre: (f64, f64), radius: f64, paint: Paint) {
+        let [x, y, r] = [centre.0, centre.1, radius].map(coordinate);
         self.push(&format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" fill=\"{}\"/>\n", paint.css(self.theme)));
     }
 
@@ -268,7 +270,7 @@ impl Canvas {
     }
 
     /// A broken line of one stroke and one colour, interrupted if `dashed`.
-    pub(crate) fn bent(&mut self, points: &[(f64, f64)], paint: Paint, dashed: bool) {
+    pub(crate) fn stroke_path(&mut self, points: &[(f64, f64)], paint: Paint, dashed: bool) {
         let d: Vec<String> =
             points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();
         let dash = if dashed { " stroke-dasharray=\"4 4\"" } else { "" };
@@ -299,7 +301,7 @@ impl Canvas {
 
     /// Text on the line through `y` (its middle), with a rim of paper that keeps lines behind it apart. Text
     /// longer than `room` is cut; the whole stands in its title.
-    pub(crate) fn text(&mut self, at: (f64, f64), text: &str, anchor: Anchor, paint: Paint, room: f64) {
+    pub(crate) fn text(&mut self, position: (f64, f64), text: &str, anchor: Anchor, paint: Paint, room: f64) {
         let shown = crate::format::shorten(text, FONT, room);
         let title = if shown == text { String::new() } else { format!("<title>{}</title>", escape(text)) };
         let anchor = match anchor {
@@ -307,7 +309,7 @@ impl Canvas {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let (x, y) = (coordinate(at.0), coordinate(at.1 + FONT * 0.36));
+        let (x, y) = (coordinate(position.0), coordinate(position.1 + FONT * 0.36));
         let (fill, paper) = (paint.css(self.theme), Paint::Paper.css(self.theme));
         self.push(&format!(
             "<text x=\"{x}\" y=\"{y}\" fill=\"{fill}\" stroke=\"{paper}\" stroke-width=\"3\" \
@@ -317,8 +319,8 @@ impl Canvas {
     }
 
     /// Text on a coloured ground, which needs no rim.
-    pub(crate) fn text_on(&mut self, at: (f64, f64), text: &str) {
-        let (x, y) = (coordinate(at.0), coordinate(at.1 + FONT * 0.36));
+    pub(crate) fn text_on(&mut self, position: (f64, f64), text: &str) {
+        let (x, y) = (coordinate(position.0), coordinate(position.1 + FONT * 0.36));
         let fill = Paint::Ink.css(self.theme);
         self.push(&format!(
             "<text class=\"on\" x=\"{x}\" y=\"{y}\" fill=\"{fill}\" text-anchor=\"middle\">{}</text>\n",
@@ -327,8 +329,8 @@ impl Canvas {
     }
 
     /// Text that reads upwards, centred on `at`.
-    pub(crate) fn text_up(&mut self, at: (f64, f64), text: &str, room: f64) {
-        let (x, y) = (coordinate(at.0), coordinate(at.1));
+    pub(crate) fn text_up(&mut self, position: (f64, f64), text: &str, room: f64) {
+        let (x, y) = (coordinate(position.0), coordinate(position.1));
         let fill = Paint::Muted.css(self.theme);
         let shown = escape(&crate::format::shorten(text, FONT, room));
         self.push(&format!(

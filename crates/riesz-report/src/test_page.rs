@@ -12,15 +12,15 @@ use crate::svg::{Svg, Theme};
 
 const TEMPLATE: &str = include_str!("../assets/test.html");
 
-/// What stands on the page.
+/// The contents of the page.
 #[derive(Debug, Clone)]
 pub struct TestPage<'p> {
     /// The page's title.
     pub title: &'p str,
     /// The verdict, in a sentence.
     pub verdict: &'p str,
-    /// What was tested.
-    pub found: &'p TestResult,
+    /// The result of the test.
+    pub result: &'p TestResult,
     /// Where the samples differ, column by column.
     pub witnesses: &'p [Witness],
     /// Most features shown by name in the plot; the table has all.
@@ -32,23 +32,27 @@ pub struct TestPage<'p> {
 /// # Errors
 /// As [`render_test`].
 pub fn test_report(page: &TestPage<'_>) -> Result<String> {
-    let found = page.found;
+    let result = page.result;
     let options = |width| PlotOptions {
         theme: Theme::Auto,
         width,
         max_display: page.max_display,
         ..PlotOptions::default()
     };
-    let both = |draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
+    let both_widths = |draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
         [720, 330].into_iter().map(|width| Ok(inline(draw(&options(width))?))).collect()
     };
-    let Some(attributions) = &found.attributions else {
-        return Err(Error::TooFew { what: "the list of attributions".into(), needed: 1, unit: "feature is" });
+    let Some(attributions) = &result.attributions else {
+        return Err(Error::TooFew {
+            subject: "the list of attributions".into(),
+            needed: 1,
+            unit: "feature is",
+        });
     };
     let e = &attributions.explanation;
     let values = e.row_values(0, 0);
     let order = attributions.order();
-    let alone = attributions.alone.as_ref().and_then(|alone| alone.pvalues.as_ref());
+    let marginal_pvalues = attributions.marginal.as_ref().and_then(|marginal| marginal.pvalues.as_ref());
     let rows: Vec<_> = order
         .iter()
         .map(|&j| {
@@ -56,15 +60,16 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
             context! {
                 name => e.set_name(j),
                 value => number(values[j]),
-                band => significance.map(|s| format!("{} … {}", number(s.bands[j][0]), number(s.bands[j][1]))),
+                band => significance.map(|s| format!("{} … \
+                                                      {}", number(s.bands[j][0]), number(s.bands[j][1]))),
                 pvalue => significance.map(|s| pvalue(s.pvalues[j])),
                 adjusted => significance.map(|s| pvalue(s.adjusted[j])),
-                alone => alone.map(|alone| pvalue(alone[j])),
+                alone => marginal_pvalues.map(|pvalues| pvalue(pvalues[j])),
                 found => significance.is_some_and(|s| s.adjusted[j] <= 0.05),
             }
         })
         .collect();
-    let kernels: Vec<_> = found
+    let kernels: Vec<_> = result
         .by_kernel
         .iter()
         .map(|k| {
@@ -79,9 +84,15 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
     let witnesses = page
         .witnesses
         .iter()
-        .map(|w| Ok(context! { column => w.column.as_str(), plots => both(&|o| render_witness(w, o))? }))
+        .map(|w| {
+            Ok(context! { column => w.column.as_str(), plots => both_widths(&|o| render_witness(w, o))? })
+        })
         .collect::<Result<Vec<_>>>()?;
-    let null = if found.null.is_empty() { None } else { Some(both(&|o| render_null(found, statistic, o))?) };
+    let null = if result.null.is_empty() {
+        None
+    } else {
+        Some(both_widths(&|o| render_null(result, statistic, o))?)
+    };
     let page = context! {
         title => page.title,
         verdict => page.verdict,
@@ -89,13 +100,13 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
         features => values.len(),
         absent => e.provenance.absent.as_str(),
         significance => attributions.significance.is_some(),
-        alone => alone.is_some(),
-        dimmed => attributions.alone.is_none(),
-        beyond => attributions.beyond.as_ref().map(|beyond| context! {
-            statistic => number(beyond.statistic),
-            pvalue => beyond.pvalue.map(pvalue),
+        alone => marginal_pvalues.is_some(),
+        dimmed => attributions.marginal.is_none(),
+        beyond => attributions.higher_order.as_ref().map(|term| context! {
+            statistic => number(term.statistic),
+            pvalue => term.pvalue.map(pvalue),
         }),
-        bars => both(&|o| render_test(found, o))?,
+        bars => both_widths(&|o| render_test(result, o))?,
         null => null,
         rows => rows,
         kernels => kernels,

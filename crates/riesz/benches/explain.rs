@@ -113,9 +113,10 @@ fn main() {
         let explanation = explanation.expect("an explanation");
         match reference {
             Some((peer, values)) => {
-                let own = explanation.row_values(0, 0);
+                let actual = explanation.row_values(0, 0);
                 let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
-                let gap = own.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
+                let gap =
+                    actual.iter().zip(&values).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs())) / largest;
                 assert!(gap < 1e-12, "values differ by {gap:e}");
                 println!(
                     "{name:<16} {d:>4} {rows:>6} {ms:>10.4} {peer:>10.2} {:>8.0} {gap:>10.1e}",
@@ -186,7 +187,7 @@ fn powers(pool: &rayon::ThreadPool) {
     }
 }
 
-/// How values vary together under a Gaussian process.
+/// Times the covariance of values under a Gaussian process.
 fn covariances(pool: &rayon::ThreadPool) {
     let (n, background, d) = (500, 50, 10);
     let mut normal = Normal(1);
@@ -213,7 +214,7 @@ fn peak_memory() -> Option<u64> {
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1024)
 }
 
-/// How much faster two threads are than one.
+/// Times two threads against one.
 fn threads() {
     for (interventional, d, rows) in [(false, 50, 1000), (true, 20, 64)] {
         let mut normal = Normal(d as u64);

@@ -27,8 +27,8 @@ def values(a, b, weight, nodes, node_weights):
 def main():
     n, d, background = map(int, sys.stdin.buffer.readline().split())
     data = np.frombuffer(sys.stdin.buffer.read())
-    points, coef, row, rest = np.split(data, np.cumsum([n * d, n, d]))
-    points, rows_b = points.reshape(n, d), rest.reshape(background, d)
+    points, coef, row, background_values = np.split(data, np.cumsum([n * d, n, d]))
+    points, rows_b = points.reshape(n, d), background_values.reshape(background, d)
     x, w = np.polynomial.legendre.leggauss((d + 1) // 2)
     nodes, node_weights = (x + 1) / 2, w / 2
     factor = lambda v: np.exp(-((points - v) ** 2) / (2 * d))

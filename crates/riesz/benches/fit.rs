@@ -96,21 +96,21 @@ fn main() {
         {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
             let mut reference = if quick { None } else { Reference::start(threads, &rows.concat(), &y) };
-            let (mut own, mut peer, mut coef) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut milliseconds, mut peer, mut coef) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..RUNS {
                 let start = Instant::now();
                 let model = match name {
                     "ridge" => pool.install(|| ridge.fit(&x, &targets)).expect("a fit").model,
                     _ => pool.install(|| gp.fit(&x, &targets)).expect("a fit").model,
                 };
-                own.push(1e3 * start.elapsed().as_secs_f64());
+                milliseconds.push(1e3 * start.elapsed().as_secs_f64());
                 coef = model.coef.data().to_vec();
                 match reference.as_mut().and_then(Reference::run) {
                     Some(seconds) => peer.push(1e3 * seconds),
                     None => reference = None,
                 }
             }
-            let own = median(own);
+            let milliseconds = median(milliseconds);
             match reference.and_then(Reference::coefficients) {
                 Some(values) => {
                     let largest = values.iter().fold(0.0_f64, |a, v| a.max(v.abs()));
@@ -119,13 +119,16 @@ fn main() {
                     assert!(gap < 1e-8, "coefficients differ by {gap:e}");
                     let peer = median(peer);
                     println!(
-                        "{name:<18} {n:>6} {threads:>8} {own:>10.1} {peer:>10.1} {:>8.2} {gap:>12.1e}",
-                        peer / own
+                        "{name:<18} {n:>6} {threads:>8} {milliseconds:>10.1} {peer:>10.1} {:>8.2} {gap:>12.1e}",
+                        peer / milliseconds
                     );
                 }
                 None => {
                     missing = true;
-                    println!("{name:<18} {n:>6} {threads:>8} {own:>10.1} {:>10} {:>8} {:>12}", "-", "-", "-");
+                    println!(
+                        "{name:<18} {n:>6} {threads:>8} {milliseconds:>10.1} {:>10} {:>8} {:>12}",
+                        "-", "-", "-"
+                    );
                 }
             }
         }

@@ -72,8 +72,8 @@ fn median(mut runs: Vec<f64>) -> f64 {
 
 /// CPU seconds of this process so far, on Linux.
 fn seconds() -> f64 {
-    let all = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = all.rsplit(") ").next().unwrap_or_default().split(' ');
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 

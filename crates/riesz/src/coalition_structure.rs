@@ -1,4 +1,4 @@
-//! Unions of players, and unions of these: who stands together a priori, as Owen values take it.
+//! Coalition structures: unions of players, and unions of unions, as in Owen values.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub enum CoalitionStructure {
     Of(Vec<CoalitionStructure>),
 }
 
-/// The same with players by their numbers.
+/// A coalition structure with players as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CoalitionTree {
     Player(usize),
@@ -26,13 +26,14 @@ pub(crate) enum CoalitionTree {
 }
 
 impl CoalitionStructure {
-    /// The tree of `unions` over all players of `groups`, where players that nobody names stand alone.
+    /// The tree of `unions` over all players of `groups`, where unnamed players form unions of their own.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a name that is no player's or stands twice, and for a union of nobody.
     pub(crate) fn tree(unions: &[Self], groups: &Players) -> Result<CoalitionTree> {
         let mut seen = HashSet::new();
-        let mut top = unions.iter().map(|own| own.resolve(groups, &mut seen)).collect::<Result<Vec<_>>>()?;
+        let mut top =
+            unions.iter().map(|union| union.resolve(groups, &mut seen)).collect::<Result<Vec<_>>>()?;
         top.extend((0..groups.players().len()).filter(|j| !seen.contains(j)).map(CoalitionTree::Player));
         Ok(CoalitionTree::CoalitionStructure(top))
     }
@@ -60,31 +61,34 @@ impl CoalitionStructure {
                 Err(Error::parameter("unions", "[]", "a union has members"))
             }
             Self::Of(members) => {
-                let own = members.iter().map(|member| member.resolve(groups, seen));
-                Ok(CoalitionTree::CoalitionStructure(own.collect::<Result<_>>()?))
+                let subtrees = members.iter().map(|member| member.resolve(groups, seen));
+                Ok(CoalitionTree::CoalitionStructure(subtrees.collect::<Result<_>>()?))
             }
         }
     }
 }
 
 impl CoalitionTree {
-    /// The tree of some of its players, by their places in `active`; `None` if it has none of them.
-    pub(crate) fn of(&self, active: &dyn Fn(usize) -> Option<usize>) -> Option<Self> {
+    /// The tree restricted to the players for which `active` gives a position; `None` if there are none.
+    pub(crate) fn restricted(&self, active: &dyn Fn(usize) -> Option<usize>) -> Option<Self> {
         match self {
             Self::Player(player) => active(*player).map(Self::Player),
             Self::CoalitionStructure(members) => {
-                let mut own: Vec<Self> = members.iter().filter_map(|member| member.of(active)).collect();
+                let mut subtrees: Vec<Self> =
+                    members.iter().filter_map(|member| member.restricted(active)).collect();
                 // A union of one is that one.
-                if own.len() > 1 { Some(Self::CoalitionStructure(own)) } else { own.pop() }
+                if subtrees.len() > 1 { Some(Self::CoalitionStructure(subtrees)) } else { subtrees.pop() }
             }
         }
     }
 
-    /// Its players, of whom there are few.
+    /// Its players as bits, where there are few.
     pub(crate) fn bits(&self) -> usize {
         match self {
             Self::Player(player) => 1 << player,
-            Self::CoalitionStructure(members) => members.iter().fold(0, |all, member| all | member.bits()),
+            Self::CoalitionStructure(members) => {
+                members.iter().fold(0, |union, member| union | member.bits())
+            }
         }
     }
 }
@@ -102,20 +106,20 @@ mod tests {
             CoalitionStructure::tree(&serde_json::from_str::<Vec<CoalitionStructure>>(text).unwrap(), &groups)
         };
         let player = CoalitionTree::Player;
-        let found = parse(r#"[["c", ["a", "d"]]]"#).unwrap();
+        let tree = parse(r#"[["c", ["a", "d"]]]"#).unwrap();
         let inner = CoalitionTree::CoalitionStructure(vec![player(0), player(3)]);
         assert_eq!(
-            found,
+            tree,
             CoalitionTree::CoalitionStructure(vec![
                 CoalitionTree::CoalitionStructure(vec![player(2), inner]),
                 player(1)
             ])
         );
         assert_eq!(
-            found.of(&|j| (j == 3 || j == 1).then_some(j / 2)),
+            tree.restricted(&|j| (j == 3 || j == 1).then_some(j / 2)),
             Some(CoalitionTree::CoalitionStructure(vec![player(1), player(0)]))
         );
-        assert_eq!(found.of(&|_| None), None);
+        assert_eq!(tree.restricted(&|_| None), None);
         for (text, word) in [(r#"["x"]"#, "'x'"), (r#"[["a", "a"]]"#, "one union"), ("[[]]", "members")] {
             assert!(parse(text).unwrap_err().to_string().contains(word), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Work that can be stopped within a second, and says how far it is.
+//! Cancellation and progress of long work: it can be stopped within a second, and reports its progress.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ pub(crate) fn check_cancelled(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-/// How far work is, for another thread to see.
+/// The progress of work, for another thread to read.
 #[derive(Debug, Default)]
 pub struct Progress {
     completed: AtomicUsize,
@@ -48,8 +48,8 @@ pub(crate) struct RunControl<'w> {
 }
 
 impl RunControl<'_> {
-    /// Of work that nobody watches.
-    pub(crate) fn nobody() -> RunControl<'static> {
+    /// A control for work that cannot be cancelled and whose progress is not read.
+    pub(crate) fn none() -> RunControl<'static> {
         static STOP: AtomicBool = AtomicBool::new(false);
         static PROGRESS: Progress = Progress { completed: AtomicUsize::new(0), total: AtomicUsize::new(0) };
         RunControl { stop: &STOP, progress: &PROGRESS }

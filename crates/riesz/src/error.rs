@@ -1,5 +1,5 @@
-//! One error type for the library. Every variant carries the data that names the culprit,
-//! and its message says what is wrong, where, and what to do about it.
+//! One error type for the library. Every variant carries the data that names the culprit, and its message
+//! says what is wrong, where, and what to do about it.
 
 use thiserror::Error;
 
@@ -8,15 +8,16 @@ pub use crate::refusal::IdentificationError;
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong. Rows and columns are counted from 0 in the fields; messages count rows from 1.
+/// The errors of the library. Rows and columns are counted from 0 in the fields; messages count rows from 1.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is nothing to work on.
-    #[error("{what} is {}: at least {needed} {unit} needed", if *needed == 1 { "empty" } else { "too small" })]
+    #[error("{subject} is {}: at least {needed} {unit} \
+             needed", if *needed == 1 { "empty" } else { "too small" })]
     TooFew {
-        /// What was too small.
-        what: String,
+        /// The subject that was too small.
+        subject: String,
         /// The smallest size that works.
         needed: usize,
         /// The unit of `needed`, with its verb ("row is", "columns are").
@@ -33,16 +34,16 @@ pub enum Error {
         value: f64,
     },
     /// Two things whose sizes must agree do not.
-    #[error("{what} has {found} {unit}, but {expected} are expected ({why})")]
+    #[error("{subject} has {actual} {unit}, but {expected} are expected ({why})")]
     Shape {
-        /// The thing with the wrong size.
-        what: String,
+        /// The subject with the wrong size.
+        subject: String,
         /// The unit in which the size is counted.
         unit: &'static str,
         /// The right size.
         expected: usize,
-        /// The size found.
-        found: usize,
+        /// The actual size.
+        actual: usize,
         /// Where the expectation comes from.
         why: String,
     },
@@ -61,7 +62,8 @@ pub enum Error {
         name: String,
     },
     /// A categorical value that was not there when the model was fitted.
-    #[error("row {}: column '{column}' is '{level}', which the model has not seen; it knows: {known}", row + 1)]
+    #[error("row {}: column '{column}' is '{level}', which the model has not seen; it knows: \
+             {known}", row + 1)]
     UnseenLevel {
         /// Row, from 0.
         row: usize,
@@ -73,13 +75,13 @@ pub enum Error {
         known: String,
     },
     /// A column holds text where numbers are needed, or the reverse.
-    #[error("column '{column}' holds {found}, but the model was fitted on {expected} there")]
+    #[error("column '{column}' holds {actual}, but the model was fitted on {expected} there")]
     WrongKind {
         /// Column name.
         column: String,
-        /// What it holds.
-        found: &'static str,
-        /// What is needed.
+        /// The actual content.
+        actual: &'static str,
+        /// The expected content.
         expected: &'static str,
     },
     /// A cell of a column that cannot be used.
@@ -91,7 +93,7 @@ pub enum Error {
         column: String,
         /// The cell; empty where it is missing.
         value: String,
-        /// What is wrong and what would be right.
+        /// The problem and its remedy.
         problem: String,
     },
     /// A parameter outside its range.
@@ -109,17 +111,17 @@ pub enum Error {
     Unused {
         /// The setting's name.
         setting: String,
-        /// Whose setting it is.
+        /// The kind of question that the setting belongs to.
         belongs: String,
     },
     /// A matrix that should be positive definite is not, even after the largest jitter.
     #[error(
-        "the {size}x{size} {what} is not positive definite, even with {jitter:.1e} added to its diagonal: \
+        "the {size}x{size} {matrix} is not positive definite, even with {jitter:.1e} added to its diagonal: \
          raise the ridge, noise or alpha, remove duplicate rows, or check the kernel's parameters"
     )]
     NotPositiveDefinite {
-        /// Which matrix.
-        what: &'static str,
+        /// The name of the matrix.
+        matrix: &'static str,
         /// Its size.
         size: usize,
         /// The largest jitter tried.
@@ -142,7 +144,7 @@ pub enum Error {
     Target {
         /// The target's name.
         name: String,
-        /// What is wrong with it and what to do.
+        /// The problem and its remedy.
         problem: String,
     },
     /// An iterative method did not reach its tolerance.
@@ -154,7 +156,7 @@ pub enum Error {
         iterations: usize,
         /// The last measure of progress.
         change: f64,
-        /// What to try.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A file's content that cannot be understood.
@@ -164,24 +166,24 @@ pub enum Error {
         format: &'static str,
         /// Line, from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The problem and its remedy.
         problem: String,
     },
     /// A model or explanation file written by another program or a newer version.
     #[error("{problem}")]
     Format {
-        /// What is wrong and what to do.
+        /// The problem and its remedy.
         problem: String,
     },
     /// More memory would be taken than there is.
     #[error(
-        "{what} takes {:.1} GB of memory, and {:.1} GB are free: use fewer reference rows, or learn through \
-         landmarks or random features",
+        "{subject} takes {:.1} GB of memory, and {:.1} GB are free: use fewer reference rows, or learn \
+         through landmarks or random features",
         needed / 1e9, *available as f64 / 1e9
     )]
     Memory {
-        /// What takes it.
-        what: String,
+        /// The subject that takes the memory.
+        subject: String,
         /// Bytes that are needed.
         needed: f64,
         /// Bytes that there are.
@@ -194,11 +196,11 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// A number left the range of double precision.
-    #[error("{what} overflowed: {remedy}")]
+    #[error("{subject} overflowed: {remedy}")]
     Overflow {
-        /// What overflowed.
-        what: String,
-        /// What to do.
+        /// The subject that overflowed.
+        subject: String,
+        /// The remedy.
         remedy: &'static str,
     },
 }
@@ -221,14 +223,21 @@ fn quoted(cell: &str) -> String {
 }
 
 /// Checks a size: [`Error::Shape`] unless it is the expected one.
-pub(crate) fn sized(what: &str, unit: &'static str, expected: usize, found: usize, why: &str) -> Result<()> {
-    if expected == found {
+pub(crate) fn sized(
+    subject: &str,
+    unit: &'static str,
+    expected: usize,
+    actual: usize,
+    why: &str,
+) -> Result<()> {
+    if expected == actual {
         return Ok(());
     }
-    Err(Error::Shape { what: what.into(), unit, expected, found, why: why.into() })
+    Err(Error::Shape { subject: subject.into(), unit, expected, actual, why: why.into() })
 }
 
-/// The error for a setting that has no effect with what it was given for; `belongs` says with what it has one.
+/// The error for a setting that has no effect with what it was given for; `belongs` says with what it has
+/// one.
 pub(crate) fn unused(setting: &str, belongs: &str) -> Error {
     Error::Unused { setting: setting.into(), belongs: belongs.into() }
 }
@@ -259,7 +268,7 @@ mod tests {
     fn long_lists_are_cut() {
         assert_eq!(listed(["a", "b"]), "a, b");
         assert_eq!(listed::<&str>([]), "");
-        let many: Vec<String> = (0..100).map(|i| i.to_string()).collect();
-        assert!(listed(&many).ends_with("18, 19, … (100 in all)"));
+        let hundred: Vec<String> = (0..100).map(|i| i.to_string()).collect();
+        assert!(listed(&hundred).ends_with("18, 19, … (100 in all)"));
     }
 }

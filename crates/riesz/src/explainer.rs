@@ -1,7 +1,9 @@
-//! From a model and a [`Question`] to an [`Explanation`].
+//! Explainers: they turn a model and a [`Question`] into an [`Explanation`].
 
 mod coalition_outputs;
+mod engine;
 mod independent_engine;
+mod observational_engine;
 mod panel;
 mod predictions;
 mod probability_engine;
@@ -13,13 +15,12 @@ mod value_covariance;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::observational::ObservationalGame;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::coalition_structure::CoalitionStructure;
-use crate::control::{Progress, RunControl};
+use crate::control::Progress;
 use crate::error::{Error, Result};
-use crate::explanation::{Explanation, Spread, Uncertainty};
+use crate::explanation::{Dispersion, Explanation, Uncertainty};
 use crate::game::{ConditionalModel, Game};
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
@@ -29,6 +30,7 @@ use crate::question::Question;
 use crate::simd::Isa;
 use crate::table::{Players, Table};
 pub(crate) use coalition_outputs::CoalitionOutputs;
+use engine::GameEngine;
 use independent_engine::IndependentPartsEngine;
 pub use predictions::PredictionFunction;
 use probability_engine::ProbabilityEngine;
@@ -39,28 +41,20 @@ const MAX_SETS: usize = 1 << 24;
 
 /// Answers one question about rows of one model.
 pub struct Explainer<'m> {
-    engine: GameEngine<'m>,
+    engine: Box<dyn GameEngine + 'm>,
     model: &'m KernelExpansion,
+    /// The budget of the question, for engines that sample coalitions.
+    budget: Budget,
     /// Whether values are to come with their covariance.
     with_covariance: bool,
     posterior: Option<Posterior<'m>>,
 }
 
-/// Which games have variance games.
-const NO_VARIANCE_GAME: &str =
-    "the variance game is that of exact games that take a background or a baseline";
-/// Why the covariance that was asked for cannot be found.
+/// The reason why the covariance that was requested cannot be computed.
 const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian \
                             process and save it with its posterior ('riesz fit --model gp --posterior', in \
                             Python save(path, posterior=True)), or ridge or logistic regression or a \
                             support vector machine with bootstrap";
-
-enum GameEngine<'m> {
-    Products(Box<ProductEngine<'m>>),
-    Conditioning(Box<ObservationalGame<'m>>),
-    Probabilities(Box<ProbabilityEngine<'m>>),
-    Independent(Box<IndependentPartsEngine<'m>>),
-}
 
 impl<'m> Explainer<'m> {
     /// Prepares to ask `question` of `model`; a [`Game`] alone is the question for one player a column. Cost
@@ -76,8 +70,8 @@ impl<'m> Explainer<'m> {
         Self::new_with_control(model, question, Arc::default())
     }
 
-    /// As [`new`](Self::new), but preparing and whatever is asked later are given up with
-    /// [`Error::Interrupted`] soon after `stop` becomes true, however many rows are handed over.
+    /// An explainer whose preparation and later work fail with [`Error::Interrupted`] soon after `stop`
+    /// becomes true, however many rows are passed.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Interrupted`].
@@ -96,10 +90,10 @@ impl<'m> Explainer<'m> {
             || groups.player_of_column(model.support_points.width()).contains(&usize::MAX)
         {
             return Err(Error::Shape {
-                what: "the list of players".into(),
+                subject: "the list of players".into(),
                 unit: "columns",
                 expected: model.support_points.width(),
-                found: covered,
+                actual: covered,
                 why: "every column of the model belongs to one player".into(),
             });
         }
@@ -108,7 +102,7 @@ impl<'m> Explainer<'m> {
             check_sets(index, groups.players().len())?;
         }
         if question.probabilities && covariance {
-            return Err(not_linear("covariances"));
+            return Err(probability_engine::not_linear("covariances"));
         }
         let unions = match index {
             ValueIndex::Owen if question.unions.is_empty() => {
@@ -117,43 +111,35 @@ impl<'m> Explainer<'m> {
             ValueIndex::Owen => Some(CoalitionStructure::tree(&question.unions, &groups)?),
             _ => None,
         };
-        let engine = match question.game {
-            _ if question.probabilities => GameEngine::Probabilities(Box::new(ProbabilityEngine::new(
-                model,
-                question,
-                groups,
-                unions.as_ref(),
-                stop,
-            )?)),
+        let engine: Box<dyn GameEngine + 'm> = match question.game {
+            _ if question.probabilities => {
+                Box::new(ProbabilityEngine::new(model, question, groups, unions.as_ref(), stop)?)
+            }
             Game::Observational { reference, conditional: ConditionalModel::Embedding(conditioning) } => {
                 index.of_coalitions()?;
                 let mut engine = ObservationalGame::new(model, reference, &conditioning, groups, stop)?;
                 engine.budget = budget;
-                GameEngine::Conditioning(Box::new(engine))
+                Box::new(engine)
             }
             Game::Observational { .. } => {
                 let why =
                     "the conditional distributions of a model whose kernel is known come from an embedding";
                 return Err(Error::parameter("conditional", "gaussian or copula", why));
             }
-            Game::Independent { .. } => GameEngine::Independent(Box::new(IndependentPartsEngine::new(
-                model,
-                question,
-                groups,
-                unions.as_ref(),
-                stop,
-            )?)),
+            Game::Independent { .. } => {
+                Box::new(IndependentPartsEngine::new(model, question, groups, unions.as_ref(), stop)?)
+            }
             game => {
                 let mut engine = ProductEngine::new(model, game, index, groups, stop)?;
                 engine.unions = unions;
-                GameEngine::Products(Box::new(engine))
+                Box::new(engine)
             }
         };
-        Ok(Self { engine, model, with_covariance: covariance, posterior: None })
+        Ok(Self { engine, model, budget, with_covariance: covariance, posterior: None })
     }
 
-    /// The same explainer of a model with a posterior, which a question for the covariance of values
-    /// ([`Question::covariance`](crate::Question::covariance)) takes; other questions leave it alone.
+    /// Adds the posterior of the model, which a question for the covariance of values
+    /// ([`Question::covariance`](crate::Question::covariance)) needs; other questions ignore it.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a
@@ -164,21 +150,13 @@ impl<'m> Explainer<'m> {
         if self.with_covariance {
             let covariance = covariance.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
             let posterior = Posterior::new(self.model, covariance)?;
-            match &self.engine {
-                GameEngine::Products(engine) => engine.check_covariances(&posterior)?,
-                GameEngine::Conditioning(engine) => {
-                    value_covariance::reject_skew(posterior.skew_swap())?;
-                    engine.check_covariances()?;
-                }
-                GameEngine::Independent(engine) => engine.check_covariances(&posterior)?,
-                GameEngine::Probabilities(_) => {}
-            }
+            self.engine.check_covariances(&posterior)?;
             self.posterior = Some(posterior);
         }
         Ok(self)
     }
 
-    /// What the model has learnt: an absent feature's kernel factor is 1.
+    /// The functional game: an absent feature's kernel factor is 1.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -210,89 +188,50 @@ impl<'m> Explainer<'m> {
         Self::new(model, Game::observational(model))
     }
 
-    /// The same explainer on another instruction set, to compare them.
+    /// This explainer on another instruction set, for comparisons.
     pub fn with_isa(mut self, isa: Isa) -> Self {
-        match &mut self.engine {
-            GameEngine::Products(engine) => engine.isa = isa,
-            GameEngine::Probabilities(engine) => engine.products.isa = isa,
-            GameEngine::Independent(engine) => engine.isa = isa,
-            GameEngine::Conditioning(_) => {}
-        }
+        self.engine.set_isa(isa);
         self
     }
 
-    /// The same explainer, which says in `progress` how far it is with the rows that it was given last. Games
-    /// that value coalitions do not say it.
+    /// This explainer, which reports in `progress` how many of the rows of the last call are done. Games that
+    /// value coalitions do not report it.
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
-        match &mut self.engine {
-            GameEngine::Products(engine) => engine.progress = progress,
-            GameEngine::Probabilities(engine) => engine.products.progress = progress,
-            GameEngine::Independent(engine) => engine.progress = progress,
-            GameEngine::Conditioning(_) => {}
-        }
+        self.engine.set_progress(progress);
         self
     }
 
     /// The players.
     pub fn groups(&self) -> &Players {
-        match &self.engine {
-            GameEngine::Products(engine) => &engine.groups,
-            GameEngine::Conditioning(engine) => &engine.groups,
-            GameEngine::Probabilities(engine) => &engine.products.groups,
-            GameEngine::Independent(engine) => &engine.groups,
-        }
+        self.engine.players()
     }
 
     /// The game's value with all players absent, one an output.
     pub fn base_values(&self) -> &[f64] {
-        match &self.engine {
-            GameEngine::Products(engine) => &engine.base,
-            GameEngine::Conditioning(engine) => &engine.base,
-            GameEngine::Probabilities(engine) => &engine.base,
-            GameEngine::Independent(engine) => &engine.base,
-        }
+        self.engine.base_values()
     }
 
-    /// What an absent feature means, in a sentence for people.
+    /// Describes the meaning of an absent feature in a sentence.
     pub fn describe_absence(&self) -> String {
-        match &self.engine {
-            GameEngine::Products(engine) => engine.game.absent(),
-            GameEngine::Conditioning(engine) => engine.absent(),
-            GameEngine::Probabilities(engine) => engine.products.game.absent(),
-            GameEngine::Independent(engine) => engine.absent(),
-        }
+        self.engine.describe_absence()
     }
 
     /// Whether values are found from coalitions, as many as a [`Budget`] allows.
     pub fn samples_coalitions(&self) -> bool {
-        match &self.engine {
-            GameEngine::Products(_) | GameEngine::Independent(_) => false,
-            GameEngine::Conditioning(_) => true,
-            GameEngine::Probabilities(engine) => engine.by_coalitions(),
-        }
+        self.engine.samples_coalitions()
     }
 
-    /// How many rows to hand over at once: more only take memory, and fewer, in games that value coalitions,
-    /// repeat work.
+    /// The number of rows to pass in one call: more rows only use more memory, and fewer rows, in games that
+    /// value coalitions, repeat work.
     pub fn max_batch_rows(&self) -> usize {
-        match &self.engine {
-            // Values of pairs take memory.
-            GameEngine::Products(engine) => {
-                let sets = engine.index.sets(engine.groups.players().len()).unwrap_or(usize::MAX);
-                let width = if self.with_covariance { sets.saturating_mul(sets) } else { sets };
-                let few = ((1 << 24) / width.max(1)).clamp(1, 4096);
-                if engine.index.order() == 1 && !self.with_covariance { 4096 } else { few }
-            }
-            GameEngine::Conditioning(engine) => engine.rows_at_once(),
-            GameEngine::Probabilities(_) => 256,
-            GameEngine::Independent(engine) => engine.rows_at_once(),
-        }
+        self.engine.max_batch_rows(self.with_covariance)
     }
 
     /// The values of `players`, each named once by its number, in each of `rows` as linear functions of the
     /// model's coefficients: for each of the players a matrix (support points × rows) whose entry (i, r) is
-    /// what a coefficient 1 of support point i adds to the player's value in row r, for every output alike.
-    /// For regularisers, posterior covariances and whatever else needs the functional rather than its value.
+    /// the contribution of a coefficient 1 of support point i to the player's value in row r, for every
+    /// output alike. For regularisers, posterior covariances and all other uses of the functional rather than
+    /// its value.
     ///
     /// Cost: that of explaining the rows, whatever the number of players, and 8 bytes for each player,
     /// support point and row; in the game of independent parts O(2^players · players) for each support point
@@ -308,20 +247,13 @@ impl<'m> Explainer<'m> {
     /// [`Error::NotProduct`].
     pub fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
         let count = self.groups().players().len();
-        for (at, &player) in players.iter().enumerate() {
-            if player >= count || players[..at].contains(&player) {
+        for (position, &player) in players.iter().enumerate() {
+            if player >= count || players[..position].contains(&player) {
                 let allowed = format!("there are {count} players, from 0, each of which is named once");
                 return Err(Error::parameter("player", player, allowed));
             }
         }
-        match &self.engine {
-            GameEngine::Products(engine) => engine.functionals(rows, players, engine.watch()),
-            GameEngine::Conditioning(engine) => {
-                players.iter().map(|&p| engine.functionals(rows, p)).collect()
-            }
-            GameEngine::Probabilities(_) => Err(not_linear("functionals")),
-            GameEngine::Independent(engine) => engine.functionals(rows, players),
-        }
+        self.engine.functionals(rows, players)
     }
 
     /// The values of all players in each of `rows` (Shapley's, Banzhaf's or Beta-Shapley values, as the
@@ -371,24 +303,15 @@ impl<'m> Explainer<'m> {
     /// that are estimated, for those of more players, and for an index of sets or unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
         let mirror = self.posterior.as_ref().and_then(Posterior::skew_swap);
-        match &self.engine {
-            GameEngine::Products(engine) => engine.posterior_functionals(rows, mirror),
-            GameEngine::Conditioning(engine) => {
-                value_covariance::check_finite(engine.posterior_functionals(rows, RowPairs::All)?)
-            }
-            GameEngine::Probabilities(_) => Err(not_linear("covariances")),
-            GameEngine::Independent(engine) => {
-                value_covariance::check_finite(engine.posterior_functionals(rows, mirror, RowPairs::All)?)
-            }
-        }
+        self.engine.posterior_functionals(rows, mirror)
     }
 
-    /// What each player's being known does to how sure the model is of f(x), for each output a matrix rows ×
-    /// (players + 1): Shapley values of the variance game, in which a coalition is worth the posterior
+    /// The effect of knowing each player on the posterior variance of f(x), for each output a matrix rows ×
+    /// (players + 1): Shapley values of the variance game, in which the value of a coalition is the posterior
     /// variance of its own value in the explainer's game, `Var(E_b f(x_S, b_-S))`; and in the last column the
-    /// variance of the base value, with nobody known. A row sums up to the [variance](Posterior::variance) of
-    /// f(x). Negative values make it surer: features that move the row to where there were data. Exact to
-    /// rounding, relative to the prior's variance.
+    /// variance of the base value, of the empty coalition. A row sums to the [variance](Posterior::variance)
+    /// of f(x). Negative values reduce the uncertainty: features that move the row towards the data. Exact up
+    /// to rounding, relative to the prior's variance.
     ///
     /// Cost a row O((n · reference)² · players²) for each product of the kernel's sum with each other (in the
     /// marginal-product game the reference counts once), and n³/3 once: for a baseline or few background
@@ -401,21 +324,13 @@ impl<'m> Explainer<'m> {
         let posterior = self
             .posterior
             .ok_or_else(|| Error::parameter("covariance", self.with_covariance, NO_POSTERIOR))?;
-        match &self.engine {
-            GameEngine::Products(engine) => engine.variances(rows, &posterior),
-            GameEngine::Conditioning(_) => Err(Error::parameter("game", "observational", NO_VARIANCE_GAME)),
-            GameEngine::Probabilities(_) => Err(not_linear("covariances")),
-            GameEngine::Independent(_) => Err(unsupported_for_independent_parts("shares of the variance")),
-        }
+        self.engine.variance_shares(rows, &posterior)
     }
 
-    /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where they are not
-    /// estimated.
+    /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where values
+    /// are not estimated.
     pub fn sampled_functionals(&self) -> Option<usize> {
-        match &self.engine {
-            GameEngine::Conditioning(engine) => engine.sampled_functionals(),
-            GameEngine::Products(_) | GameEngine::Probabilities(_) | GameEngine::Independent(_) => None,
-        }
+        self.engine.sampled_functionals()
     }
 
     /// For each output, a bound on how far any Shapley value, or other semivalue, of any row moves if each
@@ -431,29 +346,7 @@ impl<'m> Explainer<'m> {
     /// marginal-product games, to which the theorem does not speak; [`Error::Shape`] unless there is one
     /// number a column.
     pub fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
-        match &self.engine {
-            GameEngine::Products(engine) if engine.index.order() > 1 => {
-                let allowed =
-                    "the bound holds for values of single features that are averages of what these add";
-                Err(Error::parameter("index", engine.index, allowed))
-            }
-            GameEngine::Products(engine) => match &engine.game {
-                Game::Baseline { .. } | Game::Interventional { .. } => {
-                    robustness::bound(engine.model, None, delta)
-                }
-                game => Err(Error::parameter(
-                    "game",
-                    game.name(),
-                    "the bound holds for the baseline, interventional and observational games",
-                )),
-            },
-            GameEngine::Conditioning(engine) => {
-                let (kernel, ridge) = engine.conditioning()?;
-                robustness::bound(engine.model, Some((kernel, ridge)), delta)
-            }
-            GameEngine::Probabilities(_) => Err(not_linear("such bounds")),
-            GameEngine::Independent(_) => Err(unsupported_for_independent_parts("such bounds")),
-        }
+        self.engine.robustness(delta)
     }
 
     /// The values of every row of `rows`, whose columns are matched to the model's by name: those of the
@@ -481,46 +374,23 @@ impl<'m> Explainer<'m> {
     /// tolerance; [`Error::Parameter`] for a budget that is too small, and for a question for covariances
     /// without a [posterior](Self::with_posterior).
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
-        match &self.engine {
-            GameEngine::Products(engine) => self.by_products(engine, rows),
-            GameEngine::Conditioning(engine) => {
-                self.attach_covariance(engine.explain(rows, engine.budget, None)?, rows)
-            }
-            GameEngine::Probabilities(engine) => engine.explain(rows, engine.question.budget, None),
-            GameEngine::Independent(engine) => self.attach_covariance(engine.explain(rows)?, rows),
-        }
+        self.attach_covariance(self.engine.explain(rows, self.budget, None)?, rows)
     }
 
-    fn by_products(&self, engine: &ProductEngine<'_>, rows: &Table) -> Result<Explanation> {
-        check_sets(engine.index, engine.groups.players().len())?;
-        self.attach_covariance(engine.explain(rows)?, rows)
-    }
-
-    /// With how sure values are, where that is asked for.
+    /// Adds the covariance of values, where the question requests it.
     fn attach_covariance(&self, mut explanation: Explanation, rows: &Table) -> Result<Explanation> {
         if self.with_covariance {
             let posterior =
                 self.posterior.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
-            let covariances = match &self.engine {
-                GameEngine::Products(engine) => engine.covariances(rows, &posterior)?,
-                GameEngine::Conditioning(engine) => {
-                    let counts = (engine.groups.players().len(), engine.rows_with_covariances());
-                    let watch = RunControl::nobody();
-                    value_covariance::by_coalitions(rows, counts, &posterior, watch, |rows, pairs| {
-                        engine.posterior_functionals(rows, pairs)
-                    })?
-                }
-                GameEngine::Probabilities(_) => return Err(not_linear("covariances")),
-                GameEngine::Independent(engine) => engine.covariances(rows, &posterior)?,
-            };
-            let spread = Spread::Covariance(covariances);
-            explanation.uncertainty = Some(Uncertainty { spread, source: Some(posterior.source()) });
+            let covariances = self.engine.covariances(rows, &posterior)?;
+            let dispersion = Dispersion::Covariance(covariances);
+            explanation.uncertainty = Some(Uncertainty { dispersion, source: Some(posterior.source()) });
         }
         Ok(explanation)
     }
 
-    /// As [`explain`](Self::explain) within a budget of its own, going on from the coalitions that an earlier
-    /// call on the same rows valued, and leaving them for a later call: the result is that of one call with
+    /// Explains as [`explain`](Self::explain) with a budget, continuing from the coalitions that an earlier
+    /// call on the same rows valued, and storing them for a later call: the result is that of one call with
     /// the larger budget. Product games, which value no coalitions, are explained anew.
     ///
     /// # Errors
@@ -531,14 +401,7 @@ impl<'m> Explainer<'m> {
         budget: Budget,
         sample: &mut SampleState,
     ) -> Result<Explanation> {
-        match &self.engine {
-            GameEngine::Products(engine) => self.by_products(engine, rows),
-            GameEngine::Conditioning(engine) => {
-                self.attach_covariance(engine.explain(rows, budget, Some(sample))?, rows)
-            }
-            GameEngine::Probabilities(engine) => engine.explain(rows, budget, Some(sample)),
-            GameEngine::Independent(engine) => self.attach_covariance(engine.explain(rows)?, rows),
-        }
+        self.attach_covariance(self.engine.explain(rows, budget, Some(sample))?, rows)
     }
 }
 
@@ -559,17 +422,4 @@ fn check_sets(index: ValueIndex, players: usize) -> Result<()> {
         return Err(Error::parameter("index", index, allowed));
     }
     Ok(())
-}
-
-/// What is asked of values that are no linear functionals of the model.
-fn not_linear(what: &str) -> Error {
-    Error::parameter("probabilities", true, format!("{what} are those of values of the model's outputs"))
-}
-
-/// What is asked of the game of independent parts, and is not there.
-fn unsupported_for_independent_parts(what: &str) -> Error {
-    let allowed = format!(
-        "{what} are those of a background of all columns: give combinations of the parts' rows as one"
-    );
-    Error::parameter("game", "independent parts", allowed)
 }

@@ -1,5 +1,5 @@
-//! The answer to a question about a model: values, what they add up to, how exact they are, and where
-//! they come from. Everything that people see (tables, plots, pages) is made from an [`Explanation`].
+//! Explanations: values, their sum, their exactness, and their provenance. All tables, plots and pages are
+//! made from an [`Explanation`].
 
 mod average;
 mod duels;
@@ -13,14 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::index::ValueIndex;
+use crate::model_card::CardEntry;
 use crate::table::{Player, Table};
 
 pub use duels::{Duel, WinProbability};
 pub(crate) use top::check as check_top;
 pub use top::{Pair, Strongest, TopInteractions};
-pub use uncertainty::{Proportion, Spread, Uncertainty, UncertaintySource};
+pub use uncertainty::{Dispersion, Proportion, Uncertainty, UncertaintySource};
 
-/// How far the values can be from the game's true Shapley values.
+/// The error of the values with respect to the game's true values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Exactness {
@@ -37,7 +38,7 @@ pub enum Exactness {
         /// of it holds the truth about 95 times in 100 or more: it allows for few draws by Student's
         /// quantile, and for what they may have missed.
         std_error: Vec<f64>,
-        /// How they were drawn; `None` if the values come from a table that does not say.
+        /// The sampling; `None` if the values come from a table that does not state it.
         #[serde(flatten)]
         sampling: Option<Sampling>,
     },
@@ -45,7 +46,7 @@ pub enum Exactness {
     Unstated,
 }
 
-/// How values were estimated.
+/// The sampling of estimated values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Number of evaluations of the game: rows that a function was asked about, or coalitions valued for all
@@ -55,54 +56,17 @@ pub struct Sampling {
     pub seed: u64,
 }
 
-/// One fact for people: a name and its value, for model cards and provenance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fact {
-    /// What it is.
-    pub name: String,
-    /// Its value, in words or digits.
-    pub value: String,
-}
-
-impl Fact {
-    /// A fact.
-    pub fn new(name: impl Into<String>, value: impl ToString) -> Self {
-        Self { name: name.into(), value: value.to_string() }
-    }
-
-    /// A measured number, to seven significant digits.
-    pub fn measured(name: impl Into<String>, value: f64) -> Self {
-        // No -0.
-        let value = value + 0.0;
-        let size = value.abs();
-        let text = if size == 0.0 || (1e-4..1e7).contains(&size) {
-            let decimals = (6 - size.max(1e-4).log10().floor() as i32).max(0) as usize;
-            let text = format!("{value:.decimals$}");
-            if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
-        } else {
-            let text = format!("{value:.6e}");
-            match text.split_once('e') {
-                Some((digits, power)) => {
-                    format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
-                }
-                None => text,
-            }
-        };
-        Self::new(name, text)
-    }
-}
-
 /// Where an explanation comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Provenance {
     /// The game's name, for example `interventional`.
     pub game: String,
-    /// What an absent feature means in this game, in a sentence.
+    /// The meaning of an absent feature in this game, in a sentence.
     pub absent: String,
-    /// The model card: kind, kernel, number of support points, how it was fitted.
-    pub model: Vec<Fact>,
+    /// The model card: kind, kernel, number of support points, settings of the fit.
+    pub model: Vec<CardEntry>,
     /// Inputs (files, background), seed, version.
-    pub run: Vec<Fact>,
+    pub run: Vec<CardEntry>,
 }
 
 /// The games of what a model's output varies with, and of what takes off its loss.
@@ -136,7 +100,7 @@ pub struct Explanation {
     pub row_numbers: Vec<usize>,
     /// Exact or estimated, and how far off.
     pub exactness: Exactness,
-    /// What is not known of the model, and so of its values; `None` where nothing is said of it.
+    /// The posterior uncertainty of values; `None` where it is not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<Uncertainty>,
     /// Which duels the rows are; `None` where they are none, or nothing is said of who met.
@@ -164,12 +128,12 @@ impl Explanation {
 
     /// The players of set `k`.
     pub fn members(&self, k: usize) -> impl Iterator<Item = &Player> {
-        let alone = self.subsets.is_none().then_some(k);
+        let single = self.subsets.is_none().then_some(k);
         let listed = self.subsets.iter().flat_map(move |sets| &sets[k]).copied();
-        alone.into_iter().chain(listed).map(|j| &self.players[j])
+        single.into_iter().chain(listed).map(|j| &self.players[j])
     }
 
-    /// What set `k` is called: its player, or its players joined by ×.
+    /// The name of set `k`: its player, or its players joined by ×.
     pub fn set_name(&self, k: usize) -> String {
         self.members(k).map(|player| player.name.as_str()).collect::<Vec<_>>().join(" × ")
     }
@@ -226,7 +190,8 @@ impl Explanation {
             .collect()
     }
 
-    /// What a value is called, for people: as its index, or what it is a part of where that is no prediction.
+    /// The name of a value for people: that of its index, or of the quantity it is a part of if that is no
+    /// prediction.
     pub fn value_name(&self) -> String {
         match (self.provenance.game.as_str(), self.index) {
             (VARIANCE_GAME, ValueIndex::Shapley) => "Shapley effect".into(),
@@ -236,12 +201,14 @@ impl Explanation {
         }
     }
 
-    /// Whether there are values of all sets that the index gives one, which is what adds up.
+    /// Whether there are values of all sets that the index has, which then add up.
     pub fn is_complete(&self) -> bool {
         let Some(sets) = &self.subsets else { return self.index.order() == 1 };
-        let (all, order) = (self.index.sets(self.players.len()), self.index.order());
+        let (set_count, order) = (self.index.sets(self.players.len()), self.index.order());
         let distinct: HashSet<&Vec<usize>> = sets.iter().collect();
-        all == Some(sets.len()) && all == Some(distinct.len()) && sets.iter().all(|set| set.len() <= order)
+        set_count == Some(sets.len())
+            && set_count == Some(distinct.len())
+            && sets.iter().all(|set| set.len() <= order)
     }
 
     /// The explanation's check of itself: the largest |residual|, the largest bound, and whether every
@@ -266,15 +233,17 @@ impl Explanation {
     /// # Errors
     /// [`Error::Format`] if the two do not belong together.
     pub fn concat_rows(&mut self, other: Self) -> Result<()> {
-        let same = self.is_compatible(&other)
+        let is_compatible = self.is_compatible(&other)
             && self.output_names == other.output_names
             && self.data.columns() == other.data.columns();
         match (&mut self.exactness, other.exactness) {
-            (Exactness::Exact { bound }, Exactness::Exact { bound: more }) if same => bound.extend(more),
+            (Exactness::Exact { bound }, Exactness::Exact { bound: more }) if is_compatible => {
+                bound.extend(more)
+            }
             (
                 Exactness::Estimated { std_error, sampling: Some(sampling) },
                 Exactness::Estimated { std_error: errors, sampling: Some(more) },
-            ) if same && sampling.seed == more.seed => {
+            ) if is_compatible && sampling.seed == more.seed => {
                 std_error.extend(errors);
                 sampling.evaluations += more.evaluations;
             }
@@ -287,11 +256,11 @@ impl Explanation {
             }
         }
         self.data = self.data.stack(&other.data)?;
-        if let (Some(all), Some(more)) = (&mut self.uncertainty, other.uncertainty) {
-            all.append(more);
+        if let (Some(uncertainty), Some(new_uncertainty)) = (&mut self.uncertainty, other.uncertainty) {
+            uncertainty.append(new_uncertainty);
         }
-        if let (Some(all), Some(more)) = (&mut self.duels, other.duels) {
-            all.extend(more);
+        if let (Some(duels), Some(new_duels)) = (&mut self.duels, other.duels) {
+            duels.extend(new_duels);
         }
         self.row_numbers.extend(other.row_numbers);
         self.values.extend(other.values);
@@ -300,17 +269,17 @@ impl Explanation {
         Ok(())
     }
 
-    /// Sets the outputs of `other`, an explanation of the same rows to the same players by the same game,
-    /// beside these: two models, one table. The facts about its model follow these.
+    /// Adds the outputs of `other`, an explanation of the same rows to the same players by the same game,
+    /// after the own outputs: two models, one table. The entries about its model follow the own ones.
     ///
     /// # Errors
     /// [`Error::Format`] if the two do not belong together.
     pub fn concat_outputs(&mut self, other: Self) -> Result<()> {
-        let same =
+        let is_compatible =
             self.is_compatible(&other) && self.row_numbers == other.row_numbers && self.data == other.data;
         let (m, k, s) = (self.outputs(), other.outputs(), self.sets());
         match (&mut self.exactness, other.exactness) {
-            (Exactness::Exact { bound }, Exactness::Exact { bound: b }) if same => {
+            (Exactness::Exact { bound }, Exactness::Exact { bound: b }) if is_compatible => {
                 *bound = interleave(bound, m, &b, k);
             }
             _ => {
@@ -321,8 +290,8 @@ impl Explanation {
                 });
             }
         }
-        if let (Some(own), Some(more)) = (&mut self.uncertainty, &other.uncertainty) {
-            own.beside(m, more, k, s);
+        if let (Some(uncertainty), Some(other_uncertainty)) = (&mut self.uncertainty, &other.uncertainty) {
+            uncertainty.concat_outputs(m, other_uncertainty, k, s);
         }
         self.values = interleave(&self.values, m * s, &other.values, k * s);
         self.base_values = interleave(&self.base_values, m, &other.base_values, k);
@@ -332,7 +301,7 @@ impl Explanation {
         Ok(())
     }
 
-    /// Whether the values of both are of one kind.
+    /// Whether the values of both are of the same kind.
     fn is_compatible(&self, other: &Self) -> bool {
         self.index == other.index
             && self.players == other.players
@@ -340,18 +309,18 @@ impl Explanation {
             && self.provenance.game == other.provenance.game
             && self.duels.is_some() == other.duels.is_some()
             && match (&self.uncertainty, &other.uncertainty) {
-                (Some(own), Some(more)) => own.is_like(more),
-                (own, more) => own.is_none() && more.is_none(),
+                (Some(uncertainty), Some(other_uncertainty)) => uncertainty.is_like(other_uncertainty),
+                (uncertainty, other_uncertainty) => uncertainty.is_none() && other_uncertainty.is_none(),
             }
     }
 
     /// The rows with the given indices, in that order.
     pub fn select_rows(&self, indices: &[usize]) -> Self {
-        let all = |count: usize| (0..count).collect::<Vec<usize>>();
-        self.select(indices, &all(self.sets()), &all(self.outputs()))
+        let indices_up_to = |count: usize| (0..count).collect::<Vec<usize>>();
+        self.select(indices, &indices_up_to(self.sets()), &indices_up_to(self.outputs()))
     }
 
-    /// The values of some rows, sets and outputs, in the order of these indices, which may repeat.
+    /// The values of a selection of rows, sets and outputs, in the order of these indices, which may repeat.
     pub fn select(&self, rows: &[usize], sets: &[usize], outputs: &[usize]) -> Self {
         let games: Vec<usize> =
             rows.iter().flat_map(|i| outputs.iter().map(move |o| i * self.outputs() + o)).collect();
@@ -360,13 +329,14 @@ impl Explanation {
         };
         let cube = |list: &[f64]| pick(list, self.sets(), sets);
         let pair = |list: &[f64]| pick(list, 1, &[0]);
-        let own = |&k: &usize| self.subsets.as_ref().map_or_else(|| vec![k], |all| all[k].clone());
-        let subsets: Vec<Vec<usize>> = sets.iter().map(own).collect();
-        let alone = subsets.len() == self.players.len() && subsets.iter().enumerate().all(|(k, s)| s == &[k]);
+        let set_members = |&k: &usize| self.subsets.as_ref().map_or_else(|| vec![k], |sets| sets[k].clone());
+        let subsets: Vec<Vec<usize>> = sets.iter().map(set_members).collect();
+        let only_players =
+            subsets.len() == self.players.len() && subsets.iter().enumerate().all(|(k, s)| s == &[k]);
         Self {
             index: self.index,
             players: self.players.clone(),
-            subsets: (!alone).then_some(subsets),
+            subsets: (!only_players).then_some(subsets),
             output_names: outputs.iter().map(|&o| self.output_names[o].clone()).collect(),
             values: cube(&self.values),
             base_values: pair(&self.base_values),
@@ -381,19 +351,19 @@ impl Explanation {
                 Exactness::Unstated => Exactness::Unstated,
             },
             uncertainty: self.uncertainty.as_ref().map(|u| u.select(&games, sets, self.sets())),
-            duels: self.duels.as_ref().map(|all| rows.iter().map(|&i| all[i].clone()).collect()),
+            duels: self.duels.as_ref().map(|duels| rows.iter().map(|&i| duels[i].clone()).collect()),
             provenance: self.provenance.clone(),
         }
     }
 
-    /// Checks that all parts have the sizes that belong together, and that numbers are finite.
+    /// Checks that all parts have matching sizes, and that numbers are finite.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Format`].
     pub fn validate(&self) -> Result<()> {
         let (n, m, p, s) = (self.rows(), self.outputs(), self.players.len(), self.sets());
         let broken = |problem: String| Err(Error::Format { problem });
-        let check = |what: &str, list: &[f64], expected: usize| {
+        let check = |name: &str, list: &[f64], expected: usize| {
             if !list.iter().all(|v| v.is_finite()) {
                 return broken("the explanation holds numbers that are not finite".into());
             }
@@ -401,23 +371,23 @@ impl Explanation {
                 return Ok(());
             }
             Err(Error::Shape {
-                what: format!("the explanation's {what}"),
+                subject: format!("the explanation's {name}"),
                 unit: "numbers",
                 expected,
-                found: list.len(),
+                actual: list.len(),
                 why: format!("{n} rows, {m} outputs, {s} sets of players"),
             })
         };
         // A file may claim any number of rows.
         let games = n.saturating_mul(m);
-        let all = games.saturating_mul(s);
-        check("values", &self.values, all)?;
+        let value_count = games.saturating_mul(s);
+        check("values", &self.values, value_count)?;
         check("base values", &self.base_values, games)?;
         check("predictions", &self.predictions, games)?;
         let errors = match &self.exactness {
             Exactness::Exact { bound } => check("bounds", bound, games).map(|()| &bound[..])?,
             Exactness::Estimated { std_error, .. } => {
-                check("standard errors", std_error, all).map(|()| &std_error[..])?
+                check("standard errors", std_error, value_count).map(|()| &std_error[..])?
             }
             Exactness::Unstated => &[],
         };
@@ -425,7 +395,7 @@ impl Explanation {
             return broken("the explanation has a bound or standard error below 0".into());
         }
         self.uncertainty.iter().try_for_each(|u| u.validate(games, s))?;
-        self.duels.iter().try_for_each(|all| duels::validate(all, n))?;
+        self.duels.iter().try_for_each(|duels| duels::validate(duels, n))?;
         if self.row_numbers.len() != n {
             return broken(format!("the explanation numbers {} rows and has {n}", self.row_numbers.len()));
         }
@@ -452,12 +422,12 @@ impl Explanation {
     }
 }
 
-/// By turns `m` numbers of `a` and `k` of `b`.
+/// Alternates `m` numbers of `a` and `k` of `b`.
 fn interleave(a: &[f64], m: usize, b: &[f64], k: usize) -> Vec<f64> {
     a.chunks(m.max(1)).zip(b.chunks(k.max(1))).flat_map(|(a, b)| a.iter().chain(b)).copied().collect()
 }
 
-/// What can be said of an exact explanation as a whole.
+/// The certificate of an exact explanation as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Certificate {
     /// The largest |residual|.
@@ -475,16 +445,15 @@ pub(crate) mod tests {
     use super::*;
     use crate::table::{Column, Players};
 
-    /// Any explanation that is consistent: numbers of all sizes, none of which need add up, and names of all
-    /// kinds.
+    /// Any consistent explanation: numbers of all sizes, which need not add up, and names of all kinds.
     pub(crate) fn any_explanation() -> impl Strategy<Value = Explanation> {
         let number = prop_oneof![any::<f64>().prop_filter("finite", |v| v.is_finite()), -3.0..3.0];
         let sizes = (1_usize..4, 1_usize..4, 1_usize..5, 0..3, 0..3);
         let numbers = prop::collection::vec(number, 4 * 4 * 5 * 3);
         (sizes, numbers, "[a-z :\"<,×]{0,9}", any::<(u32, u64)>()).prop_map(
             |((n, m, p, kind, how_sure), numbers, name, (row, seed))| {
-                let mut rest = numbers.iter().cycle().copied();
-                let mut take = |count: usize| rest.by_ref().take(count).collect::<Vec<f64>>();
+                let mut number_source = numbers.iter().cycle().copied();
+                let mut take = |count: usize| number_source.by_ref().take(count).collect::<Vec<f64>>();
                 let sizes = |list: Vec<f64>| list.into_iter().map(f64::abs).collect();
                 let columns: Vec<Column> = (0..p).map(|j| Column::numeric(format!("{j}{name}{j}"))).collect();
                 let sampling = Some(Sampling { evaluations: row as usize, seed });
@@ -506,34 +475,37 @@ pub(crate) mod tests {
                     uncertainty: match how_sure {
                         0 => None,
                         1 => Some(Uncertainty {
-                            spread: Spread::Sd(sizes(take(n * m * p))),
+                            dispersion: Dispersion::Sd(sizes(take(n * m * p))),
                             source: Some(UncertaintySource::Bootstrap { draws: row as usize, seed }),
                         }),
                         _ => {
                             let numbers = sizes(take(n * m * p));
-                            let at = |v: usize, l: usize| numbers[v - v % p + l].min(numbers[v]) / 2.0;
-                            let all = (0..n * m * p * p).map(|c| at(c / p, c % p)).collect();
+                            let bounded_entry =
+                                |v: usize, l: usize| numbers[v - v % p + l].min(numbers[v]) / 2.0;
+                            let covariance =
+                                (0..n * m * p * p).map(|c| bounded_entry(c / p, c % p)).collect();
                             Some(Uncertainty {
-                                spread: Spread::Covariance(all),
+                                dispersion: Dispersion::Covariance(covariance),
                                 source: Some(UncertaintySource::Posterior),
                             })
                         }
                     },
                     duels: (kind == 1).then(|| {
-                        let chance = (how_sure == 1).then_some(WinProbability {
+                        let win_probability = (how_sure == 1).then_some(WinProbability {
                             probability: 0.1,
                             interval: [0.0, 1.0],
                             tie: None,
                             superiority: 1.0 / 3.0,
                         });
-                        let duel = |i| Duel {
-                            left: format!("{i}{name}"),
-                            right: name.clone(),
-                            win_probability: chance,
-                        };
+                        let duel =
+                            |i| Duel { left: format!("{i}{name}"), right: name.clone(), win_probability };
                         (0..n).map(duel).collect()
                     }),
-                    provenance: Provenance { game: name, run: vec![Fact::new("a", 1)], ..Default::default() },
+                    provenance: Provenance {
+                        game: name,
+                        run: vec![CardEntry::new("a", 1)],
+                        ..Default::default()
+                    },
                 }
             },
         )
@@ -578,21 +550,24 @@ pub(crate) mod tests {
 
     #[test]
     fn selections_know_what_they_lack() {
-        let all = example();
-        let turned = all.select(&[1, 0], &[2, 0, 1], &[1]);
-        assert!(turned.is_complete() && turned.validate().is_ok() && turned.row_numbers == [1, 0]);
-        assert_eq!(turned.row_values(0, 0), [all.values[11], all.values[9], all.values[10]]);
-        assert_eq!((turned.set_name(0), turned.set_columns(2)), ("x2".into(), vec![1]));
+        let explanation = example();
+        let permuted = explanation.select(&[1, 0], &[2, 0, 1], &[1]);
+        assert!(permuted.is_complete() && permuted.validate().is_ok() && permuted.row_numbers == [1, 0]);
+        assert_eq!(
+            permuted.row_values(0, 0),
+            [explanation.values[11], explanation.values[9], explanation.values[10]]
+        );
+        assert_eq!((permuted.set_name(0), permuted.set_columns(2)), ("x2".into(), vec![1]));
         // The same bits in another order.
-        assert_eq!(turned.residuals(), [all.residuals()[3], all.residuals()[1]]);
-        assert_eq!(turned.select(&[1, 0], &[1, 2, 0], &[0]), all.select(&[0, 1], &[0, 1, 2], &[1]));
+        assert_eq!(permuted.residuals(), [explanation.residuals()[3], explanation.residuals()[1]]);
+        assert_eq!(permuted.select(&[1, 0], &[1, 2, 0], &[0]), explanation.select(&[0, 1], &[0, 1, 2], &[1]));
         let [a, b, c] = [1.0 / 3.0, 1.0 / 4.0, 1.0 / 5.0];
         for (sets, left) in [(&[0, 1][..], c), (&[0, 0, 1], c - a), (&[], a + b + c)] {
-            let some = all.select(&[0], sets, &[0]);
-            assert!(!some.is_complete() && some.certificate().is_none() && some.validate().is_ok());
-            assert!((some.residuals()[0] - left).abs() < 1e-15, "{sets:?}");
+            let subset = explanation.select(&[0], sets, &[0]);
+            assert!(!subset.is_complete() && subset.certificate().is_none() && subset.validate().is_ok());
+            assert!((subset.residuals()[0] - left).abs() < 1e-15, "{sets:?}");
         }
-        let mut pairs = all.select(&[0], &[0, 1], &[0]);
+        let mut pairs = explanation.select(&[0], &[0, 1], &[0]);
         pairs.subsets = Some(vec![vec![0], vec![0, 2]]);
         assert_eq!((pairs.set_name(1), pairs.set_columns(1)), ("x0 × x2".into(), vec![0, 2]));
         assert!(pairs.validate().is_err(), "pairs have no Shapley value");
@@ -606,115 +581,135 @@ pub(crate) mod tests {
 
     #[test]
     fn rows_and_outputs_are_put_together() {
-        let all = example();
-        let mut rows = all.select_rows(&[0]);
-        rows.concat_rows(all.select_rows(&[1])).unwrap();
-        assert_eq!(rows, all);
-        let output = |o| all.select(&[0, 1], &[0, 1, 2], &[o]);
+        let explanation = example();
+        let mut rows = explanation.select_rows(&[0]);
+        rows.concat_rows(explanation.select_rows(&[1])).unwrap();
+        assert_eq!(rows, explanation);
+        let output = |o| explanation.select(&[0, 1], &[0, 1, 2], &[o]);
         let mut outputs = output(0);
         outputs.concat_outputs(output(1)).unwrap();
-        assert_eq!(outputs, all);
+        assert_eq!(outputs, explanation);
         assert!(
-            rows.concat_rows(output(1)).is_err() && outputs.concat_outputs(all.select_rows(&[1, 0])).is_err()
+            rows.concat_rows(output(1)).is_err()
+                && outputs.concat_outputs(explanation.select_rows(&[1, 0])).is_err()
         );
     }
 
-    /// The [`example`] with covariances of rank 2, and those of outputs in units of their own.
-    fn unsure() -> Explanation {
-        let halves = [[1.0, 0.2], [0.5, -0.4], [1.5, -0.2_f64]];
-        let entry = |j: usize, l: usize| halves[j][0] * halves[l][0] + halves[j][1] * halves[l][1];
-        let of = |game: usize| (0..9).map(move |c| 0.01 * f64::from(game as u32 + 1) * entry(c / 3, c % 3));
-        let all = (0..4).flat_map(of).collect();
-        let uncertainty =
-            Uncertainty { spread: Spread::Covariance(all), source: Some(UncertaintySource::Posterior) };
+    /// The [`example`] with covariances of rank 2, with different scales for its outputs.
+    fn uncertain_example() -> Explanation {
+        let factors = [[1.0, 0.2], [0.5, -0.4], [1.5, -0.2_f64]];
+        let entry = |j: usize, l: usize| factors[j][0] * factors[l][0] + factors[j][1] * factors[l][1];
+        let game_covariance =
+            |game: usize| (0..9).map(move |c| 0.01 * f64::from(game as u32 + 1) * entry(c / 3, c % 3));
+        let covariances = (0..4).flat_map(game_covariance).collect();
+        let uncertainty = Uncertainty {
+            dispersion: Dispersion::Covariance(covariances),
+            source: Some(UncertaintySource::Posterior),
+        };
         Explanation { uncertainty: Some(uncertainty), ..example() }
     }
 
     #[test]
     fn covariances_go_where_values_go() {
-        let all = unsure();
-        all.validate().unwrap();
-        let turned = all.select(&[1, 0], &[2, 0], &[1]);
-        turned.validate().unwrap();
-        let own = all.covariance(1, 1).unwrap();
-        assert_eq!(turned.covariance(0, 0).unwrap(), [own[8], own[6], own[2], own[0]]);
-        let mut rows = all.select_rows(&[0]);
-        rows.concat_rows(all.select_rows(&[1])).unwrap();
-        assert_eq!(rows, all);
+        let explanation = uncertain_example();
+        explanation.validate().unwrap();
+        let permuted = explanation.select(&[1, 0], &[2, 0], &[1]);
+        permuted.validate().unwrap();
+        let covariance = explanation.covariance(1, 1).unwrap();
+        assert_eq!(
+            permuted.covariance(0, 0).unwrap(),
+            [covariance[8], covariance[6], covariance[2], covariance[0]]
+        );
+        let mut rows = explanation.select_rows(&[0]);
+        rows.concat_rows(explanation.select_rows(&[1])).unwrap();
+        assert_eq!(rows, explanation);
         let output = |e: &Explanation, o| e.select(&[0, 1], &[0, 1, 2], &[o]);
-        let mut outputs = output(&all, 0);
-        outputs.concat_outputs(output(&all, 1)).unwrap();
-        assert_eq!(outputs, all);
+        let mut outputs = output(&explanation, 0);
+        outputs.concat_outputs(output(&explanation, 1)).unwrap();
+        assert_eq!(outputs, explanation);
         // What is known of one alone cannot be said of both, and a failure leaves things as they were.
         assert!(
             outputs.concat_outputs(output(&example(), 1)).is_err() && rows.concat_rows(example()).is_err()
         );
-        assert!(outputs == all && rows == all);
-        let deviations =
-            Uncertainty { spread: Spread::Sd(all.sd().unwrap()), source: Some(UncertaintySource::Posterior) };
-        let alone = Explanation { uncertainty: Some(deviations), ..all.clone() };
-        alone.validate().unwrap();
-        assert_eq!(alone.select(&[1], &[2, 1], &[0, 1]).sd(), all.select(&[1], &[2, 1], &[0, 1]).sd());
-        assert!(rows.concat_rows(alone.clone()).is_err() && alone.draws((0, 0), 3, 0).is_err());
+        assert!(outputs == explanation && rows == explanation);
+        let deviations = Uncertainty {
+            dispersion: Dispersion::Sd(explanation.sd().unwrap()),
+            source: Some(UncertaintySource::Posterior),
+        };
+        let sd_only = Explanation { uncertainty: Some(deviations), ..explanation.clone() };
+        sd_only.validate().unwrap();
         assert_eq!(
-            (alone.sd_of_sum(0, 0, &[0, 1]), all.sd_of_sum(0, 0, &[1])),
-            (None, Some(all.sd().unwrap()[1]))
+            sd_only.select(&[1], &[2, 1], &[0, 1]).sd(),
+            explanation.select(&[1], &[2, 1], &[0, 1]).sd()
+        );
+        assert!(rows.concat_rows(sd_only.clone()).is_err() && sd_only.draws((0, 0), 3, 0).is_err());
+        assert_eq!(
+            (sd_only.sd_of_sum(0, 0, &[0, 1]), explanation.sd_of_sum(0, 0, &[1])),
+            (None, Some(explanation.sd().unwrap()[1]))
         );
     }
 
     /// Closed forms against draws, and draws against the covariance.
     #[test]
     fn probabilities_are_shares_of_draws() {
-        let all = unsure();
-        let (count, at) = (200_000, (1, 1));
-        let draws = all.draws(at, count, 3).unwrap();
-        assert_eq!(draws, all.draws(at, count, 3).unwrap());
+        let explanation = uncertain_example();
+        let (count, game) = (200_000, (1, 1));
+        let draws = explanation.draws(game, count, 3).unwrap();
+        assert_eq!(draws, explanation.draws(game, count, 3).unwrap());
         let share =
             |holds: &dyn Fn(usize) -> bool| (0..count).filter(|&d| holds(d)).count() as f64 / count as f64;
         let close = |p: f64, q: f64| assert!((p - q).abs() < 4.5 * (0.25 / count as f64).sqrt(), "{p} {q}");
-        let (mean, covariance) = (all.row_values(1, 1), all.covariance(1, 1).unwrap());
+        let (mean, covariance) = (explanation.row_values(1, 1), explanation.covariance(1, 1).unwrap());
         let sd: Vec<f64> = (0..3).map(|j| covariance[j * 4].sqrt()).collect();
         for (a, b) in [(0, 1), (1, 0), (0, 2), (2, 1)] {
             let dot = (0..count).map(|d| (draws[(a, d)] - mean[a]) * (draws[(b, d)] - mean[b])).sum::<f64>();
-            let found = dot / count as f64;
-            assert!((found - covariance[a * 3 + b]).abs() < 7.0 * sd[a] * sd[b] / (count as f64).sqrt());
-            close(all.probability_greater(at, a, b).unwrap(), share(&|d| draws[(a, d)] > draws[(b, d)]));
-            let stronger = all.probability_larger_magnitude(at, a, b).unwrap();
+            let sample_covariance = dot / count as f64;
+            assert!(
+                (sample_covariance - covariance[a * 3 + b]).abs()
+                    < 7.0 * sd[a] * sd[b] / (count as f64).sqrt()
+            );
+            close(
+                explanation.probability_greater(game, a, b).unwrap(),
+                share(&|d| draws[(a, d)] > draws[(b, d)]),
+            );
+            let stronger = explanation.probability_larger_magnitude(game, a, b).unwrap();
             close(stronger, share(&|d| draws[(a, d)].abs() > draws[(b, d)].abs()));
-            let other = all.probability_larger_magnitude(at, b, a).unwrap();
+            let other = explanation.probability_larger_magnitude(game, b, a).unwrap();
             assert!((stronger + other - 1.0).abs() < 1e-14);
         }
         // One of three is the top one: it is stronger than both others.
         let first = (0..3).max_by(|&a, &b| mean[a].abs().total_cmp(&mean[b].abs())).unwrap();
-        let top = all.probability_of_top(at, 1, 20_000, 5).unwrap();
+        let top = explanation.probability_of_top(game, 1, 20_000, 5).unwrap();
         let truth = share(&|d| (0..3).all(|j| draws[(j, d)].abs() <= draws[(first, d)].abs()));
         assert!(
             (top.value - truth).abs() < 4.5 * top.std_error && (0.1..0.9).contains(&truth),
             "{top:?} {truth}"
         );
-        let sure = all.probability_of_top(at, 3, 100, 5).unwrap();
-        assert!(sure.value == 1.0 && sure.std_error > 0.01);
-        for (j, [low, high]) in all.interval(0.9).unwrap()[9..12].iter().enumerate() {
+        let all_sets = explanation.probability_of_top(game, 3, 100, 5).unwrap();
+        assert!(all_sets.value == 1.0 && all_sets.std_error > 0.01);
+        for (j, [low, high]) in explanation.interval(0.9).unwrap()[9..12].iter().enumerate() {
             close(0.9, share(&|d| (*low..*high).contains(&draws[(j, d)])));
         }
         let sum: f64 = covariance.iter().sum();
-        assert!((all.sd_of_sum(1, 1, &[0, 1, 2]).unwrap() - sum.sqrt()).abs() < 1e-15);
+        assert!((explanation.sd_of_sum(1, 1, &[0, 1, 2]).unwrap() - sum.sqrt()).abs() < 1e-15);
     }
 
     #[test]
     fn what_nothing_is_said_of_is_refused() {
-        let (none, some) = (example(), unsure());
+        let (none, uncertain) = (example(), uncertain_example());
         assert!(none.interval(0.9).unwrap_err().to_string().contains("Gaussian process"));
         assert!(none.probability_greater((0, 0), 0, 1).is_err() && none.sd().is_none());
-        assert!(some.interval(95.0).unwrap_err().to_string().contains("between 0 and 1"));
+        assert!(uncertain.interval(95.0).unwrap_err().to_string().contains("between 0 and 1"));
         assert!(
-            some.probability_of_top((0, 0), 4, 9, 0).is_err()
-                && some.probability_of_top((0, 0), 1, 0, 0).is_err()
+            uncertain.probability_of_top((0, 0), 4, 9, 0).is_err()
+                && uncertain.probability_of_top((0, 0), 1, 0, 0).is_err()
         );
         // A value that is known compares as a number does.
-        let mut known = some;
-        if let Some(Uncertainty { spread: Spread::Covariance(all), .. }) = &mut known.uncertainty {
-            all.fill(0.0);
+        let mut known = uncertain;
+        if let Some(Uncertainty { dispersion: Dispersion::Covariance(covariances), .. }) =
+            &mut known.uncertainty
+        {
+            covariances.fill(0.0);
         }
         assert_eq!(known.probability_larger_magnitude((0, 0), 0, 1).unwrap(), 1.0);
         assert_eq!(known.draws((0, 0), 2, 0).unwrap().column(1), known.row_values(0, 0));
@@ -722,16 +717,16 @@ pub(crate) mod tests {
 
     #[test]
     fn row_numbers_are_those_of_files() {
-        let mut all = example();
-        all.row_numbers[1] = (1 << 63) - 1;
-        assert!(all.validate().is_ok());
-        all.row_numbers[1] += 1;
-        assert!(all.validate().unwrap_err().to_string().contains("9223372036854775808"));
+        let mut explanation = example();
+        explanation.row_numbers[1] = (1 << 63) - 1;
+        assert!(explanation.validate().is_ok());
+        explanation.row_numbers[1] += 1;
+        assert!(explanation.validate().unwrap_err().to_string().contains("9223372036854775808"));
     }
 
     #[test]
     fn measured_numbers_are_short() {
-        let text = |v: f64| Fact::measured("", v).value;
+        let text = |v: f64| CardEntry::measured("", v).value;
         let cases = [
             (0.0, "0"),
             (-0.0, "0"),

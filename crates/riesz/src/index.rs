@@ -1,21 +1,20 @@
-//! Which value of a game a player gets, or a set of players.
+//! Value indices: which value of a game a player, or a set of players, gets.
 //!
-//! A semivalue is what a player adds, on average, to a coalition of others, each of whom is there with chance
-//! t, where t is drawn from a distribution on
-//! [0, 1] (Dubey, Neyman and Weber 1981): Shapley's from the uniform one, for which alone the values of all
-//! players add up to the prediction less the base value. An interaction index gives a value to pairs too, or
-//! to all sets of up to so many players: what these add together beyond what fewer of them add, on average
-//! over the others.
+//! A semivalue is the average contribution of a player to a coalition of others, each of whom is present with
+//! probability t, where t is drawn from a distribution on [0, 1] (Dubey, Neyman and Weber 1981). Shapley
+//! values use the uniform distribution, for which alone the values of all players add up to the prediction
+//! less the base value. An interaction index gives a value to pairs too, or to all sets up to a given size:
+//! their joint contribution beyond that of smaller sets, on average over the others.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::chances::InclusionDistribution;
+pub use self::inclusion_weights::InclusionDistribution;
 use crate::error::{Error, Result};
 
-mod chances;
+mod inclusion_weights;
 
 /// Which value of a game a set of players gets. As text it is one of `shapley`, `owen`, `banzhaf`,
 /// `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `semivalue(T: WEIGHT, …)`, `leave-one-out` and `first-order`,
@@ -27,7 +26,7 @@ mod chances;
 /// use riesz::ValueIndex;
 ///
 /// assert_eq!("banzhaf(0.5)".parse::<ValueIndex>()?, "banzhaf".parse()?);
-/// assert_eq!("leave-one-out".parse::<ValueIndex>()?, ValueIndex::Banzhaf { chance: 1.0 });
+/// assert_eq!("leave-one-out".parse::<ValueIndex>()?, ValueIndex::Banzhaf { inclusion_probability: 1.0 });
 /// assert!("semivalue(0.2: 0.5, 0.8: 0.4)".parse::<ValueIndex>().is_err(), "weights sum to 1");
 /// assert_eq!("stii(3)".parse::<ValueIndex>()?.sets(50), Some(50 + 1225 + 19_600));
 /// # Ok::<(), riesz::Error>(())
@@ -44,8 +43,8 @@ pub enum ValueIndex {
     /// others is there with this chance. That of Banzhaf (1965) has the chance ½; with 1 it is what is lost
     /// without the player, with 0 what the player adds to nobody.
     Banzhaf {
-        /// From 0 to 1.
-        chance: f64,
+        /// The probability, from 0 to 1.
+        inclusion_probability: f64,
     },
     /// The Beta-Shapley value (Kwon and Zou 2022): the chance with which each of the others is there has the
     /// density `t^(beta - 1) (1 - t)^(alpha - 1)`, up to a constant. With a large alpha small coalitions
@@ -63,11 +62,11 @@ pub enum ValueIndex {
     /// which those of a union come one after the other. It takes unions
     /// ([`Question::unions`](crate::Question::unions)).
     Owen,
-    /// Of all sets of up to so many players.
+    /// Interactions of all sets of players up to a given size.
     Interaction {
-        /// Which.
+        /// The kind of interaction index.
         kind: Interaction,
-        /// How many players the largest sets have: from 2, which are pairs, to 8.
+        /// The size of the largest sets: from 2, which are pairs, to 8.
         order: usize,
     },
 }
@@ -101,8 +100,8 @@ pub enum Interaction {
 }
 
 impl Interaction {
-    /// With the text and the name of each.
-    const ALL: [(Self, &'static str, &'static str); 7] = [
+    /// The kinds with the text and the name of each.
+    const KINDS: [(Self, &'static str, &'static str); 7] = [
         (Self::Sii, "sii", "Shapley interaction index"),
         (Self::KSii, "k-sii", "Shapley interaction value"),
         (Self::Stii, "stii", "Shapley–Taylor value"),
@@ -113,12 +112,12 @@ impl Interaction {
     ];
 
     fn names(self) -> (&'static str, &'static str) {
-        let own = Self::ALL.iter().find(|(kind, _, _)| *kind == self);
-        own.map_or(("", ""), |(_, text, name)| (text, name))
+        let entry = Self::KINDS.iter().find(|(kind, _, _)| *kind == self);
+        entry.map_or(("", ""), |(_, text, name)| (text, name))
     }
 }
 
-/// How an index can be written.
+/// The ways to write an index.
 pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T from 0 to 1, \
                                 beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, semivalue(T: \
                                 WEIGHT, …) with weights that sum to 1, leave-one-out or first-order; with \
@@ -126,33 +125,33 @@ pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T 
                                 of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
 
 impl ValueIndex {
-    /// Its name, for people.
+    /// The index's name, for people.
     pub fn name(self) -> String {
         match self {
             Self::Shapley => "Shapley value".into(),
-            Self::Banzhaf { chance: 0.0 } => "first-order value".into(),
-            Self::Banzhaf { chance: 0.5 } => "Banzhaf value".into(),
-            Self::Banzhaf { chance: 1.0 } => "leave-one-out value".into(),
-            Self::Banzhaf { chance } => format!("Banzhaf({chance}) value"),
+            Self::Banzhaf { inclusion_probability: 0.0 } => "first-order value".into(),
+            Self::Banzhaf { inclusion_probability: 0.5 } => "Banzhaf value".into(),
+            Self::Banzhaf { inclusion_probability: 1.0 } => "leave-one-out value".into(),
+            Self::Banzhaf { inclusion_probability: chance } => format!("Banzhaf({chance}) value"),
             Self::BetaShapley { alpha, beta } => format!("Beta({alpha}, {beta})-Shapley value"),
-            Self::Semivalue(chances) => chances.name(),
+            Self::Semivalue(distribution) => distribution.name(),
             Self::Owen => "Owen value".into(),
             Self::Interaction { kind, .. } => kind.names().1.into(),
         }
     }
 
-    /// The name of several.
+    /// The plural of the name.
     pub fn names(self) -> String {
         let name = self.name();
         match name.split_once("semivalue") {
-            Some((_, rest)) => format!("semivalues{rest}"),
+            Some((_, suffix)) => format!("semivalues{suffix}"),
             None => name
                 .strip_suffix("index")
                 .map_or_else(|| format!("{name}s"), |first| format!("{first}indices")),
         }
     }
 
-    /// What it says, in a sentence for people: "it says …".
+    /// The meaning of the value, as the end of a sentence: "it says …".
     pub fn meaning(self) -> String {
         match self {
             Self::Shapley => {
@@ -164,13 +163,13 @@ impl ValueIndex {
                  feature, where unions of features share it out first"
                     .into()
             }
-            Self::Banzhaf { chance: 0.0 } => {
+            Self::Banzhaf { inclusion_probability: 0.0 } => {
                 "by how much the base value changes when the feature alone is present".into()
             }
-            Self::Banzhaf { chance: 1.0 } => {
+            Self::Banzhaf { inclusion_probability: 1.0 } => {
                 "by how much the prediction changes when the feature is absent".into()
             }
-            Self::Banzhaf { chance } => format!(
+            Self::Banzhaf { inclusion_probability: chance } => format!(
                 "what the feature adds on average, where each of the others is present with chance {chance}"
             ),
             Self::BetaShapley { alpha, beta } => format!(
@@ -178,10 +177,10 @@ impl ValueIndex {
                  mean is {}",
                 beta / (alpha + beta)
             ),
-            Self::Semivalue(chances) => {
+            Self::Semivalue(distribution) => {
                 format!(
                     "what the feature adds on average, where each of the others is present {}",
-                    chances.meaning()
+                    distribution.meaning()
                 )
             }
             Self::Interaction { kind, order: 2 } => match kind {
@@ -239,14 +238,14 @@ impl ValueIndex {
         if let Self::Interaction { order, .. } = self { order } else { 1 }
     }
 
-    /// How many sets of so many players get a value; `None` if that is no number a computer has.
+    /// The number of sets of players that get a value; `None` if it exceeds the range of numbers.
     pub fn sets(self, players: usize) -> Option<usize> {
-        let (mut of_size, mut all) = (1_usize, 0_usize);
+        let (mut of_size, mut total) = (1_usize, 0_usize);
         for size in 1..=self.order().min(players) {
             of_size = of_size.checked_mul(players + 1 - size)? / size;
-            all = all.checked_add(of_size)?;
+            total = total.checked_add(of_size)?;
         }
-        Some(all)
+        Some(total)
     }
 
     /// Whether the values of all sets add up to the prediction less the base value.
@@ -270,7 +269,7 @@ impl ValueIndex {
         let valid = match self {
             Self::Shapley | Self::Owen | Self::Semivalue(_) => true,
             Self::Interaction { order, .. } => (2..=HIGHEST).contains(&order),
-            Self::Banzhaf { chance } => (0.0..=1.0).contains(&chance),
+            Self::Banzhaf { inclusion_probability: chance } => (0.0..=1.0).contains(&chance),
             Self::BetaShapley { alpha, beta } => shape(alpha) && shape(beta),
         };
         if valid { Ok(()) } else { Err(Error::parameter("index", self, FORMS)) }
@@ -295,12 +294,12 @@ impl fmt::Display for ValueIndex {
         match self {
             Self::Shapley => write!(f, "shapley"),
             Self::Owen => write!(f, "owen"),
-            Self::Banzhaf { chance: 0.0 } => write!(f, "first-order"),
-            Self::Banzhaf { chance: 0.5 } => write!(f, "banzhaf"),
-            Self::Banzhaf { chance: 1.0 } => write!(f, "leave-one-out"),
-            Self::Banzhaf { chance } => write!(f, "banzhaf({chance})"),
+            Self::Banzhaf { inclusion_probability: 0.0 } => write!(f, "first-order"),
+            Self::Banzhaf { inclusion_probability: 0.5 } => write!(f, "banzhaf"),
+            Self::Banzhaf { inclusion_probability: 1.0 } => write!(f, "leave-one-out"),
+            Self::Banzhaf { inclusion_probability: chance } => write!(f, "banzhaf({chance})"),
             Self::BetaShapley { alpha, beta } => write!(f, "beta-shapley({alpha}, {beta})"),
-            Self::Semivalue(chances) => write!(f, "semivalue({chances})"),
+            Self::Semivalue(distribution) => write!(f, "semivalue({distribution})"),
             Self::Interaction { kind, order: 2 } => write!(f, "{}", kind.names().0),
             Self::Interaction { kind, order } => write!(f, "{}({order})", kind.names().0),
         }
@@ -327,12 +326,12 @@ impl FromStr for ValueIndex {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || Error::parameter("index", format!("'{text}'"), FORMS);
         let lower = text.trim().to_lowercase().replace('_', "-");
-        if let Some(chances) = lower.strip_prefix("semivalue") {
-            return chances.trim().parse().map(Self::Semivalue);
+        if let Some(distribution) = lower.strip_prefix("semivalue") {
+            return distribution.trim().parse().map(Self::Semivalue);
         }
         let (name, numbers) = match lower.split_once('(') {
-            Some((name, rest)) => {
-                let numbers = rest.strip_suffix(')').ok_or_else(wrong)?.split(',');
+            Some((name, arguments)) => {
+                let numbers = arguments.strip_suffix(')').ok_or_else(wrong)?.split(',');
                 let numbers = numbers.map(|v| v.trim().parse::<f64>()).collect::<Result<Vec<_>, _>>();
                 (name.trim_end(), numbers.map_err(|_| wrong())?)
             }
@@ -341,14 +340,14 @@ impl FromStr for ValueIndex {
         let index = match (name, numbers.as_slice()) {
             ("shapley", []) => Self::Shapley,
             ("owen", []) => Self::Owen,
-            ("banzhaf", []) => Self::Banzhaf { chance: 0.5 },
-            ("banzhaf", [chance]) => Self::Banzhaf { chance: *chance },
-            ("leave-one-out", []) => Self::Banzhaf { chance: 1.0 },
-            ("first-order", []) => Self::Banzhaf { chance: 0.0 },
+            ("banzhaf", []) => Self::Banzhaf { inclusion_probability: 0.5 },
+            ("banzhaf", [chance]) => Self::Banzhaf { inclusion_probability: *chance },
+            ("leave-one-out", []) => Self::Banzhaf { inclusion_probability: 1.0 },
+            ("first-order", []) => Self::Banzhaf { inclusion_probability: 0.0 },
             ("beta-shapley", [alpha, beta]) => Self::BetaShapley { alpha: *alpha, beta: *beta },
             (name, order) => {
                 let (kind, ..) =
-                    Interaction::ALL.iter().find(|(_, text, _)| *text == name).ok_or_else(wrong)?;
+                    Interaction::KINDS.iter().find(|(_, text, _)| *text == name).ok_or_else(wrong)?;
                 let order = match order {
                     [] => 2,
                     [order] if order.fract() == 0.0 && *order >= 0.0 => *order as usize,

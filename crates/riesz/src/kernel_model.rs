@@ -1,7 +1,7 @@
 //! The one form of every fitted model: `f_o(x) = intercept_o + Σ_i coef_io k(x_i, x)`.
 //!
-//! Own or imported, ridge or support vectors or Gaussian process: explanations, files and predictions know
-//! only this type. Everything is in the user's units.
+//! Fitted here or imported, ridge regression, support vector machine or Gaussian process: explanations, files
+//! and predictions use only this type. Everything is in the user's units.
 
 pub(crate) mod parts;
 mod probability;
@@ -12,14 +12,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, sized};
-use crate::explanation::Fact;
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::simd::Isa;
 use crate::table::{Column, ColumnKind, Table};
 pub use probability::{PlattScaling, ProbabilityLink};
 
-/// How outputs become what people ask for. Explanations are of the outputs, before the link.
+/// The link from outputs to the predicted quantity. Explanations are of the outputs, before the link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
@@ -45,7 +45,7 @@ pub enum Link {
     /// and Kupper 1967).
     #[serde(rename = "latent_ties")]
     LatentRaoKupper {
-        /// By how much a side has to be ahead, in log odds, > 0.
+        /// The advantage, in log odds, from which a side wins, > 0.
         margin: f64,
     },
     /// One output: the logarithm of a rate, known by counts of events.
@@ -56,7 +56,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// What an output stands for, an increasing function of it: the output itself, a rate or a probability.
+    /// The predicted quantity for an output, an increasing function of it: the output itself, a rate or a
+    /// probability.
     pub fn inverse_link(self, output: f64) -> f64 {
         match self {
             Self::Log => output.exp(),
@@ -88,10 +89,10 @@ pub struct KernelExpansion {
     /// Names of the classes; empty for regression.
     pub classes: Vec<String>,
     /// The model card: kind, how it was fitted.
-    pub model_card: Vec<Fact>,
+    pub model_card: Vec<CardEntry>,
 }
 
-/// What outputs without names are called: `y`, or `y1 … ym`.
+/// Default names of outputs: `y`, or `y1 … ym`.
 pub(crate) fn default_names(outputs: usize) -> Vec<String> {
     if outputs == 1 { vec!["y".into()] } else { (1..=outputs).map(|o| format!("y{o}")).collect() }
 }
@@ -132,30 +133,34 @@ impl KernelExpansion {
 
     /// States the unit of a column in the model card.
     pub fn set_unit(&mut self, column: &str, unit: &str) {
-        self.model_card.push(Fact::new(unit_entry(column), unit));
+        self.model_card.push(CardEntry::new(unit_entry(column), unit));
     }
 
-    /// The model card with what can be seen of the model itself: its kernel and the number of support points.
-    pub fn facts(&self) -> Vec<Fact> {
-        let own = [
-            Fact::new("kernel", self.kernel.formula()),
-            Fact::new("support points", self.support_points.rows()),
+    /// The model card with entries about the model itself: its kernel and the number of support points.
+    pub fn facts(&self) -> Vec<CardEntry> {
+        let own_entries = [
+            CardEntry::new("kernel", self.kernel.formula()),
+            CardEntry::new("support points", self.support_points.rows()),
         ];
-        self.model_card.iter().cloned().chain(own).collect()
+        self.model_card.iter().cloned().chain(own_entries).collect()
     }
 
-    /// Checks sizes, ranges and finiteness; whoever builds an expansion from outside data calls this.
+    /// Checks sizes, ranges and finiteness; code that builds a model from outside data calls this.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Parameter`], [`Error::TooFew`].
     pub fn validate(&self) -> Result<()> {
         let m = self.intercept.len();
         if m == 0 {
-            return Err(Error::TooFew { what: "the list of outputs".into(), needed: 1, unit: "output is" });
+            return Err(Error::TooFew {
+                subject: "the list of outputs".into(),
+                needed: 1,
+                unit: "output is",
+            });
         }
         if self.support_points.width() == 0 {
             return Err(Error::TooFew {
-                what: "the table of support points".into(),
+                subject: "the table of support points".into(),
                 needed: 1,
                 unit: "column is",
             });
@@ -216,9 +221,9 @@ impl KernelExpansion {
         self.intercept.iter_mut().for_each(|b| *b = *b * scale + shift);
     }
 
-    /// The same model, whose categorical columns have one more level ([`Table::with_unknown_level`]): that of
-    /// cells which are none of the levels that it was fitted on. No support point has it, so its factors are
-    /// those of a level that differs from all others.
+    /// This model with one more level in each categorical column ([`Table::with_unknown_level`]): that of
+    /// cells with none of the levels that it was fitted on. No support point has it, so its factors are those
+    /// of a level that differs from all others.
     ///
     /// # Errors
     /// [`Error::Parameter`] if a factor takes the codes of levels for numbers.
@@ -254,7 +259,7 @@ impl KernelExpansion {
         self.predict_until(x, &AtomicBool::new(false))
     }
 
-    /// [`predict`](Self::predict), unless another thread sets `stop` to give up.
+    /// [`predict`](Self::predict), unless another thread sets `stop` to cancel it.
     ///
     /// # Errors
     /// As [`predict`](Self::predict); [`Error::Interrupted`].
@@ -270,16 +275,16 @@ impl KernelExpansion {
                 if stop.load(Ordering::Relaxed) {
                     return Err(Error::Interrupted);
                 }
-                self.kernel.row(isa, Columns::of(&self.support_points, 0), &x.row(i), buffer, k);
+                self.kernel.row(isa, Columns::from_row(&self.support_points, 0), &x.row(i), buffer, k);
                 for (o, y) in row.iter_mut().enumerate() {
                     *y = self.intercept[o] + crate::linalg::dot(by_output.row(o), k);
                 }
                 Ok(())
             },
         )?;
-        if let Some(at) = out.data().iter().position(|y| !y.is_finite()) {
+        if let Some(position) = out.data().iter().position(|y| !y.is_finite()) {
             return Err(Error::Overflow {
-                what: format!("the prediction of row {}", at / m + 1),
+                subject: format!("the prediction of row {}", position / m + 1),
                 remedy: "its values are too far from the data the model was fitted on",
             });
         }

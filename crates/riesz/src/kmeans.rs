@@ -1,4 +1,4 @@
-//! k-means, and how far two partitions agree.
+//! k-means clustering, and the agreement of two partitions.
 
 use rayon::prelude::*;
 
@@ -19,25 +19,25 @@ pub struct KMeans {
 
 impl KMeans {
     /// The best of Lloyd's method from `starts` seeded choices of k-means++ (Arthur and Vassilvitskii 2007).
-    /// A cluster that loses its rows takes the row that is farthest from its mean. Cost O(rows k columns) a
-    /// step.
+    /// A cluster that loses its rows takes the row that is farthest from its mean. Cost O(rows k columns) for
+    /// each step.
     ///
     /// # Panics
     /// If there are no rows, or k is 0 or above their number.
-    pub fn of(x: &Matrix, k: usize, starts: usize, seed: u64) -> Self {
+    pub fn fit(x: &Matrix, k: usize, starts: usize, seed: u64) -> Self {
         Self::with_max_steps(x, k, starts, seed, MAX_STEPS)
     }
 
-    /// The same with so many steps at most.
+    /// Clusters as [`fit`](Self::fit) does, with at most `steps` steps.
     pub(crate) fn with_max_steps(x: &Matrix, k: usize, starts: usize, seed: u64, steps: usize) -> Self {
         assert!((1..=x.rows()).contains(&k), "{k} clusters of {} rows", x.rows());
         let run = |start: u64| {
             lloyd(x, kmeanspp_seeds(x, k, &mut Random::seed_from_u64(hash([seed, start]))), steps)
         };
-        let all: Vec<Self> = (0..starts.max(1) as u64).into_par_iter().map(run).collect();
+        let runs: Vec<Self> = (0..starts.max(1) as u64).into_par_iter().map(run).collect();
         let first = |best: Self, other: Self| if other.inertia < best.inertia { other } else { best };
         let Self { labels, inertia } =
-            all.into_iter().reduce(first).unwrap_or_else(|| lloyd(x, vec![0], steps));
+            runs.into_iter().reduce(first).unwrap_or_else(|| lloyd(x, vec![0], steps));
         Self { labels: renumbered(&labels), inertia }
     }
 }
@@ -51,10 +51,10 @@ fn kmeanspp_seeds(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
     let mut chosen = vec![random.random_range(0..x.rows())];
     let mut far = vec![f64::INFINITY; x.rows()];
     while chosen.len() < k {
-        let last = chosen[chosen.len() - 1];
+        let newest = chosen[chosen.len() - 1];
         far.iter_mut()
             .enumerate()
-            .for_each(|(i, far)| *far = far.min(squared_distance(x.row(i), x.row(last))));
+            .for_each(|(i, far)| *far = far.min(squared_distance(x.row(i), x.row(newest))));
         let mut left = random.random::<f64>() * far.iter().sum::<f64>();
         let drawn = far.iter().position(|far| {
             left -= far;
@@ -88,8 +88,11 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
         for empty in 0..k {
             if !filled[empty] {
                 let shared = |i: &usize| next.iter().filter(|l| **l == next[*i]).count() > 1;
-                let off = |i: &usize| squared_distance(x.row(*i), &centers[next[*i]]);
-                if let Some(far) = (0..n).filter(shared).max_by(|a, b| off(a).total_cmp(&off(b))) {
+                let distance_to_center = |i: &usize| squared_distance(x.row(*i), &centers[next[*i]]);
+                if let Some(far) = (0..n)
+                    .filter(shared)
+                    .max_by(|a, b| distance_to_center(a).total_cmp(&distance_to_center(b)))
+                {
                     next[far] = empty;
                 }
             }
@@ -100,9 +103,10 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
         labels = next;
         let mut members = vec![Vec::new(); k];
         labels.iter().enumerate().for_each(|(i, &c)| members[c].push(i));
-        for (own, center) in members.iter().zip(&mut centers) {
+        for (cluster_members, center) in members.iter().zip(&mut centers) {
             for (j, value) in center.iter_mut().enumerate() {
-                *value = own.iter().map(|&i| x[(i, j)]).sum::<f64>() / own.len().max(1) as f64;
+                *value = cluster_members.iter().map(|&i| x[(i, j)]).sum::<f64>()
+                    / cluster_members.len().max(1) as f64;
             }
         }
     }
@@ -110,7 +114,7 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
     KMeans { labels, inertia }
 }
 
-/// The same partition with clusters numbered by their first members.
+/// This partition with clusters numbered by their first members.
 pub fn renumbered(labels: &[usize]) -> Vec<usize> {
     let order = order(labels);
     labels.iter().map(|l| order.iter().position(|o| o == l).unwrap_or(0)).collect()
@@ -127,8 +131,8 @@ pub(crate) fn order(labels: &[usize]) -> Vec<usize> {
     order
 }
 
-/// How far two partitions of the same things agree, adjusted for chance (Hubert and Arabie 1985): 1 if they
-/// are the same, 0 on average for random ones.
+/// The agreement of two partitions of the same things, adjusted for chance (Hubert and Arabie 1985): 1 if
+/// they are the same, 0 on average for random ones.
 ///
 /// # Panics
 /// If they are not of the same number of things.
@@ -136,14 +140,14 @@ pub fn adjusted_rand(a: &[usize], b: &[usize]) -> f64 {
     assert_eq!(a.len(), b.len(), "partitions of the same things");
     let pairs = |count: usize| (count * count.saturating_sub(1)) as f64 / 2.0;
     let (a, b) = (renumbered(a), renumbered(b));
-    let most = |l: &[usize]| l.iter().max().map_or(0, |m| m + 1);
-    let mut table = Matrix::zeros(most(&a), most(&b));
+    let cluster_count = |l: &[usize]| l.iter().max().map_or(0, |m| m + 1);
+    let mut table = Matrix::zeros(cluster_count(&a), cluster_count(&b));
     a.iter().zip(&b).for_each(|(&i, &j)| table[(i, j)] += 1.0);
     let sum = |counts: Vec<f64>| counts.into_iter().map(|c| pairs(c as usize)).sum::<f64>();
-    let both = sum(table.data().to_vec());
+    let joint_pairs = sum(table.data().to_vec());
     let rows = sum((0..table.rows()).map(|i| table.row(i).iter().sum()).collect());
     let cols = sum((0..table.cols()).map(|j| table.column(j).iter().sum()).collect());
     let (expected, largest) = (rows * cols / pairs(a.len()).max(1.0), 0.5 * (rows + cols));
     // Both are one cluster, or all single things.
-    if largest == expected { 1.0 } else { (both - expected) / (largest - expected) }
+    if largest == expected { 1.0 } else { (joint_pairs - expected) / (largest - expected) }
 }

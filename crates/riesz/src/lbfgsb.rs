@@ -1,5 +1,5 @@
-//! Minimisation of a smooth function within bounds: for the few (to a few hundred) logarithmic parameters of
-//! a likelihood, where one evaluation costs far more than everything done here.
+//! L-BFGS-B: minimisation of a smooth function within bounds, for a few (to a few hundred) logarithmic
+//! parameters of a likelihood, where one evaluation costs far more than everything done here.
 //!
 //! Limited-memory BFGS (Nocedal 1980) on the variables that are not held at a bound by the gradient, with
 //! steps projected onto the bounds (Bertsekas 1982) and a line search for the weak Wolfe conditions along the
@@ -20,12 +20,13 @@ const MAX_STEPS: usize = 1000;
 /// Evaluations allowed in one line search.
 const MAX_TRIALS: usize = 25;
 
-/// How a function bends: changes of the point, and what the gradient changed by, the latest last.
+/// The curvature of a function: changes of the point, and the corresponding changes of the gradient, the
+/// latest last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LbfgsMemory(VecDeque<(Vec<f64>, Vec<f64>)>);
 
 impl LbfgsMemory {
-    /// Of so many times the function.
+    /// The memory of `factor` times the function.
     pub(crate) fn times(mut self, factor: f64) -> Self {
         self.0.iter_mut().for_each(|(_, y)| y.iter_mut().for_each(|y| *y *= factor));
         self
@@ -45,7 +46,7 @@ pub(crate) struct MinimizeResult {
     pub evaluations: usize,
     /// Whether it stopped by a tolerance, and not by the number of steps.
     pub converged: bool,
-    /// How the function bends there.
+    /// The curvature of the function at the minimum.
     pub curvature: LbfgsMemory,
 }
 
@@ -73,19 +74,20 @@ pub(crate) fn minimize(
     let LbfgsMemory(mut pairs) = known;
     let (mut steps, mut converged, mut before) = (0, false, f64::INFINITY);
     while steps < MAX_STEPS {
-        let held = |i: usize| {
+        let at_bound = |i: usize| {
             let (low, high) = bounds[i];
             (x[i] <= low && gradient[i] >= 0.0) || (x[i] >= high && gradient[i] <= 0.0)
         };
-        let reduced: Vec<f64> = (0..x.len()).map(|i| if held(i) { 0.0 } else { gradient[i] }).collect();
+        let reduced: Vec<f64> = (0..x.len()).map(|i| if at_bound(i) { 0.0 } else { gradient[i] }).collect();
         let largest = reduced.iter().fold(0.0_f64, |a, g| a.max(g.abs()));
-        let least: Vec<f64> = x.iter().zip(&gradient).map(|(v, g)| v - g).collect();
-        let projected = project(&least).iter().zip(&x).fold(0.0_f64, |a, (p, v)| a.max((p - v).abs()));
+        let gradient_step: Vec<f64> = x.iter().zip(&gradient).map(|(v, g)| v - g).collect();
+        let projected =
+            project(&gradient_step).iter().zip(&x).fold(0.0_f64, |a, (p, v)| a.max((p - v).abs()));
         if projected <= GRADIENT_TOLERANCE {
             converged = true;
             break;
         }
-        let free: Vec<bool> = (0..x.len()).map(|i| !held(i)).collect();
+        let free: Vec<bool> = (0..x.len()).map(|i| !at_bound(i)).collect();
         let mut direction = quasi_newton(&pairs, &reduced, &free);
         if dot(&direction, &reduced) >= 0.0 {
             pairs.clear();
@@ -191,63 +193,64 @@ mod tests {
     #[test]
     fn finds_the_bottom_of_the_banana() {
         for d in [2, 5, 100] {
-            let found =
+            let minimum =
                 minimize(&vec![-1.2; d], &vec![(-5.0, 5.0); d], 0.0, LbfgsMemory::default(), rosenbrock)
                     .unwrap();
-            assert!(found.converged && found.x.iter().all(|v| (v - 1.0).abs() < 1e-4), "{found:?}");
-            assert!(found.evaluations < 800, "{} evaluations in {d} variables", found.evaluations);
+            assert!(minimum.converged && minimum.x.iter().all(|v| (v - 1.0).abs() < 1e-4), "{minimum:?}");
+            assert!(minimum.evaluations < 800, "{} evaluations in {d} variables", minimum.evaluations);
         }
     }
 
-    /// What was learnt of how a function bends is of use for one that bends in the same way.
+    /// The curvature of one minimisation helps that of a function with the same curvature.
     #[test]
     fn goes_on_from_what_is_known() {
         let bounds = vec![(-5.0, 5.0); 20];
-        let found = minimize(&[-1.2; 20], &bounds, 0.0, LbfgsMemory::default(), rosenbrock).unwrap();
+        let first = minimize(&[-1.2; 20], &bounds, 0.0, LbfgsMemory::default(), rosenbrock).unwrap();
         let near: Vec<f64> =
-            found.x.iter().enumerate().map(|(i, v)| v + 0.01 * ((7 * i) as f64).sin()).collect();
+            first.x.iter().enumerate().map(|(i, v)| v + 0.01 * ((7 * i) as f64).sin()).collect();
         let tenfold =
             |x: &[f64]| rosenbrock(x).map(|(v, g)| (10.0 * v, g.iter().map(|g| 10.0 * g).collect()));
         let run = |known| minimize(&near, &bounds, 1e-4, known, tenfold).unwrap();
-        let (anew, on) = (run(LbfgsMemory::default()), run(found.curvature.times(10.0)));
+        let (anew, on) = (run(LbfgsMemory::default()), run(first.curvature.times(10.0)));
         assert!(anew.value < 1e-3 && on.value < 1e-3);
         assert!(on.evaluations < anew.evaluations, "{} {}", on.evaluations, anew.evaluations);
     }
 
     #[test]
     fn ends_where_little_is_gained() {
-        let [all, enough] = [0.0, 1e-2].map(|enough| {
+        let [converged, enough] = [0.0, 1e-2].map(|enough| {
             minimize(&[-1.2; 5], &[(-5.0, 5.0); 5], enough, LbfgsMemory::default(), rosenbrock).unwrap()
         });
-        assert!(enough.converged && enough.steps < all.steps, "{} {}", enough.steps, all.steps);
+        assert!(enough.converged && enough.steps < converged.steps, "{} {}", enough.steps, converged.steps);
         assert!(
-            enough.value - all.value < 1e-2 && enough.value > all.value,
+            enough.value - converged.value < 1e-2 && enough.value > converged.value,
             "{} {}",
             enough.value,
-            all.value
+            converged.value
         );
     }
 
-    /// Schittkowski's problem 4 (bounds active at (1, 1.. )) and the banana with its valley cut off: x₀ ≤ 0.5
-    /// leaves the minimum at (0.5, 0.25).
+    /// Minima at the bounds are found: Schittkowski's problem 4 (bounds active at (1, 1.. )), and the
+    /// Rosenbrock function with its valley cut off, where x₀ ≤ 0.5 leaves the minimum at (0.5, 0.25).
     #[test]
     fn stops_at_the_bounds() {
-        let found =
+        let minimum =
             minimize(&[-1.2, 1.0], &[(-2.0, 0.5), (-2.0, 2.0)], 0.0, LbfgsMemory::default(), rosenbrock)
                 .unwrap();
-        assert!((found.x[0] - 0.5).abs() < 1e-9 && (found.x[1] - 0.25).abs() < 1e-5, "{found:?}");
-        let found =
+        assert!((minimum.x[0] - 0.5).abs() < 1e-9 && (minimum.x[1] - 0.25).abs() < 1e-5, "{minimum:?}");
+        let corner =
             minimize(&[3.0, 3.0], &[(1.5, 4.0), (-4.0, 2.0)], 0.0, LbfgsMemory::default(), rosenbrock)
                 .unwrap();
         // At x₁ = 2 the value over x₀ ≥ 1.5 is least where 400 (x₀² - 2) x₀ + 2 (x₀ - 1) = 0, below 1.5.
-        assert!(found.x[0] == 1.5 && found.x[1] == 2.0, "{found:?}");
-        let found =
+        assert!(corner.x[0] == 1.5 && corner.x[1] == 2.0, "{corner:?}");
+        let fixed =
             minimize(&[0.0, 7.0], &[(-9.0, 9.0), (7.0, 7.0)], 0.0, LbfgsMemory::default(), rosenbrock)
                 .unwrap();
-        assert!(found.x[1] == 7.0 && (found.x[0] - 2.643).abs() < 0.01, "{found:?}");
+        assert!(fixed.x[1] == 7.0 && (fixed.x[0] - 2.643).abs() < 0.01, "{fixed:?}");
     }
 
-    /// Convex quadratics with random bounds against coordinate descent, which cannot fail on them.
+    /// Convex quadratics with random bounds have the minimum of coordinate descent, which cannot fail on
+    /// them.
     #[test]
     fn agrees_with_coordinate_descent() {
         let mut state = 7_u64;
@@ -269,13 +272,13 @@ mod tests {
                     expected[i] = free.clamp(bounds[i].0, bounds[i].1);
                 }
             }
-            let found = minimize(&vec![0.9; d], &bounds, 0.0, LbfgsMemory::default(), |x| {
+            let result = minimize(&vec![0.9; d], &bounds, 0.0, LbfgsMemory::default(), |x| {
                 let g: Vec<f64> = (0..d).map(|i| slope(x, i)).collect();
                 Some((0.5 * (dot(x, &g) - dot(x, &c)), g))
             });
-            let found = found.unwrap();
-            let gap = found.x.iter().zip(&expected).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs()));
-            assert!(gap < 2e-4, "{gap} after {} steps", found.steps);
+            let minimum = result.unwrap();
+            let gap = minimum.x.iter().zip(&expected).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs()));
+            assert!(gap < 2e-4, "{gap} after {} steps", minimum.steps);
         }
     }
 
@@ -283,8 +286,8 @@ mod tests {
     fn goes_round_where_the_function_is_undefined() {
         // ln is defined on one side only, and the first step would leave it.
         let f = |x: &[f64]| (x[0] > 0.0).then(|| (x[0] - 0.01 * x[0].ln(), vec![1.0 - 0.01 / x[0]]));
-        let found = minimize(&[0.9], &[(-1e9, 1e9)], 0.0, LbfgsMemory::default(), f).unwrap();
-        assert!((found.x[0] - 0.01).abs() < 1e-5, "{found:?}");
+        let minimum = minimize(&[0.9], &[(-1e9, 1e9)], 0.0, LbfgsMemory::default(), f).unwrap();
+        assert!((minimum.x[0] - 0.01).abs() < 1e-5, "{minimum:?}");
         assert!(minimize(&[-1.0], &[(-2.0, 2.0)], 0.0, LbfgsMemory::default(), f).is_none());
     }
 }

@@ -1,29 +1,31 @@
 //! Kernel machines that explain themselves.
 //!
-//! A fitted kernel model is an *expansion* `f(x) = β₀ + Σ_i α_i k(x_i, x)`; a question about it is a
-//! *game*; an engine answers the game, and the answer is an *explanation*. Each noun is a module, and data
-//! moves down this list:
+//! A fitted model is a *kernel expansion* `f(x) = β₀ + Σ_i α_i k(x_i, x)`. A *game* says what an absent
+//! feature means for the model. An *engine* computes the game's values, and its result is an *explanation*.
+//! Each noun is a module, and data moves down this list:
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`table`] | numbers with named columns; groups of columns as players |
+//! | [`table`] | numbers with named columns; players, which are groups of columns |
 //! | [`kernel`] | sums of products of factors over columns |
 //! | [`kernel_model`] | the one form of every fitted model |
-//! | [`posterior`] | how sure a model is: variances, joint covariances, samples |
-//! | [`prediction`] | what a model says of rows: outputs, classes, probabilities |
-//! | [`setting_schema`] | settings by name, as front ends hand them over |
-//! | [`fit`] | estimators, which yield expansions and posteriors |
-//! | [`mod@format`] | files of models and explanations, our own and other programs' |
+//! | [`model_card`] | entries that say how a model was fitted |
+//! | [`posterior`] | the uncertainty of a model: variances, joint covariances, samples |
+//! | [`prediction`] | predictions for rows: outputs, classes, probabilities |
+//! | [`setting_schema`] | settings by name, as front ends pass them |
+//! | [`fit`] | estimators: ridge and logistic regression, support vector machines, Gaussian processes |
+//! | [`mod@format`] | files of models and explanations, those of other programs too |
 //! | [`embedding`] | conditional mean embeddings of any columns given any others |
-//! | [`game`] | what an absent feature means |
-//! | [`mod@question`] | a game, its players, budget and seed; settings by name |
-//! | [`explainer`] | a model and a question, ready for rows |
-//! | [`attribution`] | the engines that compute values |
-//! | [`explanation`] | the answer: values, how exact they are, where they come from |
-//! | [`global`] | which features matter overall, and how sure that is |
+//! | [`game`] | games: the meaning of an absent feature |
+//! | [`mod@question`] | a game with its players, budget and seed |
+//! | [`explainer`] | the engines of the games, prepared for a model |
+//! | [`attribution`] | the algorithms that compute values |
+//! | [`explanation`] | values with their exactness and provenance |
+//! | [`global`] | global importance: Sobol indices, SAGE values, functional ANOVA |
 //! | [`discrepancy`] | two-sample and independence tests, attributed to features |
-//! | [`preference`] | who beats whom: duels, the prior of pairs, fitted models of them |
-//! | [`causal`] | causal graphs, and whether and how effects follow from them across studies |
+//! | [`preference`] | preference models of duels, their values and rankings |
+//! | [`aggregate`] | downscaling: models of aggregates over bags of rows |
+//! | [`causal`] | causal graphs, identification, and effects across studies |
 //! | [`linalg`] | matrices and their factorisations |
 //!
 //! ```
@@ -65,6 +67,7 @@ mod kmeans;
 mod lbfgsb;
 pub mod linalg;
 mod memory;
+pub mod model_card;
 pub mod posterior;
 pub mod prediction;
 pub mod preference;

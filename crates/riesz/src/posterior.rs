@@ -1,4 +1,4 @@
-//! How sure a model is: a quadratic form over the points of its expansion.
+//! Posterior covariance of a model: a quadratic form over its support points.
 //!
 //! Given the data, f is a Gaussian process whose mean is an [`KernelExpansion`] and whose covariance is
 //!
@@ -42,7 +42,7 @@ pub enum VarianceReduction {
         /// P (n × bags).
         operator: Sparse,
         /// F (bags × r).
-        half: Matrix,
+        factor: Matrix,
     },
     /// Any symmetric matrix, n × n.
     Dense(Matrix),
@@ -54,12 +54,12 @@ pub enum VarianceReduction {
         coef: Matrix,
         /// g: intercepts, likewise.
         intercept: Vec<f64>,
-        /// What refits differ in.
-        of: Refitted,
+        /// The kind of refits.
+        method: Refitted,
     },
 }
 
-/// What refits of a model differ in.
+/// The kind of refits of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refitted {
     /// Rows, drawn anew by a seed: differences are from their mean.
@@ -74,7 +74,7 @@ pub enum Refitted {
     LandmarkDoubling,
 }
 
-/// What a posterior is besides its mean. Outputs are independent of one another.
+/// A posterior without its mean. Outputs are independent of one another.
 #[derive(Debug, Clone)]
 pub struct PosteriorCovariance {
     /// The number s ≥ 0: 1 where the kernel is the prior covariance.
@@ -141,9 +141,9 @@ pub struct Samples {
 /// Rows at a time, which bounds memory.
 const BLOCK: usize = 128;
 
-/// Kernels of rows with points that are held at a time, if they are of more rows than that: products of
-/// matrices take their time to begin.
-const HELD: usize = 1 << 20;
+/// The number of kernel values between rows and points that are computed at a time, if there are more rows
+/// than one block: matrix products have a start-up cost.
+const KERNEL_VALUES_AT_ONCE: usize = 1 << 20;
 
 impl VarianceReduction {
     /// Checks that it fits an expansion over so many points.
@@ -155,7 +155,7 @@ impl VarianceReduction {
                 a.rows()
             }
             Self::LowRank(f) => f.rows(),
-            Self::ThroughOperator { operator, half } => {
+            Self::ThroughOperator { operator, factor: half } => {
                 sized(
                     "the low-rank factor of a posterior",
                     "rows",
@@ -186,7 +186,7 @@ impl VarianceReduction {
         if let Self::LowRank(numbers)
         | Self::Dense(numbers)
         | Self::RefitDifferences { coef: numbers, .. }
-        | Self::ThroughOperator { half: numbers, .. } = self
+        | Self::ThroughOperator { factor: numbers, .. } = self
             && numbers.data().iter().any(|v| !v.is_finite())
         {
             return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
@@ -194,26 +194,27 @@ impl VarianceReduction {
         sized("the posterior", "rows", points, size, "one a support point")
     }
 
-    /// `(L, R)` with `cᵀ Q c = Lᵀ R`, but for the [sign](Self::sign); R is L if `None`.
+    /// `(L, R)` with `cᵀ Q c = Lᵀ R`, except for the [sign](Self::sign); R is L if `None`.
     fn sqrt_factors(&self, c: &Matrix, constants: &[f64]) -> (Matrix, Option<Matrix>) {
         match self {
             Self::RefitDifferences { coef, intercept, .. } => {
-                let mut half = coef.transpose_matmul(c);
+                let mut left_factor = coef.transpose_matmul(c);
                 for (b, shift) in intercept.iter().enumerate() {
-                    half.row_mut(b)
+                    left_factor
+                        .row_mut(b)
                         .iter_mut()
                         .zip(constants)
                         .for_each(|(v, constant)| *v += shift * constant);
                 }
-                (half, None)
+                (left_factor, None)
             }
             Self::CholeskyInverse { operator, factor } => {
-                let mut half = operator.as_ref().map_or_else(|| c.clone(), |a| a.transpose_times(c));
-                factor.solve_lower_in_place(&mut half);
-                (half, None)
+                let mut left_factor = operator.as_ref().map_or_else(|| c.clone(), |a| a.transpose_times(c));
+                factor.solve_lower_in_place(&mut left_factor);
+                (left_factor, None)
             }
             Self::LowRank(f) => (f.transpose_matmul(c), None),
-            Self::ThroughOperator { operator, half } => {
+            Self::ThroughOperator { operator, factor: half } => {
                 (half.transpose_matmul(&operator.transpose_times(c)), None)
             }
             Self::Dense(q) => (c.clone(), Some(q.matmul(c))),
@@ -246,24 +247,35 @@ impl VarianceReduction {
 }
 
 impl PosteriorCovariance {
-    /// What it makes of sums of outputs, outputs × sums of `weights`. Refits know how outputs vary together;
-    /// `None` for posteriors, which do not say.
+    /// The covariance of sums of outputs, with `weights` outputs × sums. Refits determine the joint variation
+    /// of outputs; `None` for posteriors, which do not.
     pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {
         let sum = |s: usize| {
             let mut sum: Option<(Matrix, Vec<f64>, Refitted)> = None;
             for o in 0..weights.rows() {
-                let VarianceReduction::RefitDifferences { coef, intercept, of } =
+                let VarianceReduction::RefitDifferences { coef, intercept, method: of } =
                     &self.reduction[self.reduction(o)]
                 else {
                     return None;
                 };
                 let times = weights[(o, s)] * self.scale[o];
                 let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *of);
-                let (all, shifts, _) = sum.get_or_insert(none);
-                all.data_mut().iter_mut().zip(coef.data()).for_each(|(all, own)| *all += times * own);
-                shifts.iter_mut().zip(intercept).for_each(|(all, own)| *all += times * own);
+                let (coef_sum, shifts, _) = sum.get_or_insert(none);
+                coef_sum
+                    .data_mut()
+                    .iter_mut()
+                    .zip(coef.data())
+                    .for_each(|(coef_total, increment)| *coef_total += times * increment);
+                shifts
+                    .iter_mut()
+                    .zip(intercept)
+                    .for_each(|(shift_total, shift)| *shift_total += times * shift);
             }
-            sum.map(|(coef, intercept, of)| VarianceReduction::RefitDifferences { coef, intercept, of })
+            sum.map(|(coef, intercept, kind)| VarianceReduction::RefitDifferences {
+                coef,
+                intercept,
+                method: kind,
+            })
         };
         let known = (0..weights.cols()).map(sum).collect::<Option<Vec<VarianceReduction>>>()?;
         Some(Self {
@@ -279,7 +291,7 @@ impl PosteriorCovariance {
     pub fn is_of_data(&self) -> bool {
         !matches!(
             self.reduction.first(),
-            Some(VarianceReduction::RefitDifferences { of: Refitted::LandmarkDoubling, .. })
+            Some(VarianceReduction::RefitDifferences { method: Refitted::LandmarkDoubling, .. })
         )
     }
 
@@ -326,16 +338,15 @@ impl<'m> Posterior<'m> {
                 "refits know of no prior: it is 0",
             ));
         }
-        Ok(Self { mean, covariance, stop: RunControl::nobody().stop })
+        Ok(Self { mean, covariance, stop: RunControl::none().stop })
     }
 
-    /// Of a mean and a covariance that were made for each other.
-    pub(crate) fn of(mean: &'m KernelExpansion, covariance: &'m PosteriorCovariance) -> Self {
-        Self { mean, covariance, stop: RunControl::nobody().stop }
+    /// From a mean and a covariance that belong together, without a check.
+    pub(crate) fn new_unchecked(mean: &'m KernelExpansion, covariance: &'m PosteriorCovariance) -> Self {
+        Self { mean, covariance, stop: RunControl::none().stop }
     }
 
-    /// The same posterior, whose work is given up with [`Error::Interrupted`] soon after another thread sets
-    /// `stop`.
+    /// This posterior, whose work fails with [`Error::Interrupted`] soon after another thread sets `stop`.
     pub fn with_cancel(self, stop: &'m AtomicBool) -> Self {
         Self { stop, ..self }
     }
@@ -343,7 +354,7 @@ impl<'m> Posterior<'m> {
     /// Where it comes from.
     pub fn source(&self) -> UncertaintySource {
         match self.covariance.reduction.first() {
-            Some(VarianceReduction::RefitDifferences { coef, of, .. }) => match *of {
+            Some(VarianceReduction::RefitDifferences { coef, method: of, .. }) => match *of {
                 Refitted::Drawn { seed } => UncertaintySource::Bootstrap { draws: coef.cols(), seed },
                 Refitted::Jackknife => UncertaintySource::Jackknife { rows: coef.cols() },
                 Refitted::LandmarkDoubling => UncertaintySource::Landmarks { doublings: coef.cols() },
@@ -368,22 +379,22 @@ impl<'m> Posterior<'m> {
     /// [`Error::Parameter`] for refits, which vary by their intercepts too.
     pub(crate) fn reduction_matrices(&self) -> Result<Vec<Matrix>> {
         let n = self.mean.support_points.rows();
-        let mut one = Matrix::zeros(n, n);
-        one.add_diagonal(|_| 1.0);
-        let of = |known: &VarianceReduction| match known {
+        let mut identity = Matrix::zeros(n, n);
+        identity.add_diagonal(|_| 1.0);
+        let matrix_of = |known: &VarianceReduction| match known {
             VarianceReduction::RefitDifferences { .. } => {
                 let allowed = "the variance game is that of a Gaussian process, which refits are not";
                 Err(Error::parameter("posterior", self.source(), allowed))
             }
-            known => Ok(known.quadratic_form(&one, &vec![0.0; n])),
+            known => Ok(known.quadratic_form(&identity, &vec![0.0; n])),
         };
-        self.covariance.reduction.iter().map(of).collect()
+        self.covariance.reduction.iter().map(matrix_of).collect()
     }
 
-    /// The outputs whose matrix Q is the k-th, and by what their standard deviations are multiplied.
+    /// The outputs with the k-th matrix Q, and the factors of their standard deviations.
     pub(crate) fn scales(&self, k: usize) -> impl Iterator<Item = (usize, f64)> {
-        let all = self.covariance.scale.iter().copied().enumerate();
-        all.filter(move |(o, _)| self.covariance.reduction(*o) == k)
+        let scales = self.covariance.scale.iter().copied().enumerate();
+        scales.filter(move |(o, _)| self.covariance.reduction(*o) == k)
     }
 
     /// The mean of f.
@@ -409,38 +420,43 @@ impl<'m> Posterior<'m> {
         self.marginal_variances(x, |scale, variance| scale * variance.sqrt())
     }
 
-    fn marginal_variances(&self, x: &Table, of: impl Fn(f64, f64) -> f64) -> Result<Matrix> {
+    fn marginal_variances(&self, x: &Table, to_output: impl Fn(f64, f64) -> f64) -> Result<Matrix> {
         let Self { mean: KernelExpansion { kernel, support_points: points, .. }, covariance, stop } = self;
         let x = x.align_to(points.columns())?;
         let mut out = Matrix::zeros(x.rows(), covariance.scale.len());
-        let step = BLOCK.max(HELD / points.rows().max(1));
+        let step = BLOCK.max(KERNEL_VALUES_AT_ONCE / points.rows().max(1));
         for start in (0..x.rows()).step_by(step) {
             check_cancelled(stop)?;
             let block = x.select_rows(&(start..x.rows().min(start + step)).collect::<Vec<_>>());
             let mut prior = kernel.diagonal(&block);
             if let Some(other) = self.mirrored(&block)? {
-                for (r, own) in prior.iter_mut().enumerate() {
-                    *own -= kernel.eval(&block.row(r), &other.row(r));
+                for (r, prior_variance) in prior.iter_mut().enumerate() {
+                    *prior_variance -= kernel.eval(&block.row(r), &other.row(r));
                 }
             }
             let cross = kernel.cross_gram(points, &block);
             let squares: Vec<Vec<f64>> = {
-                let ones = vec![1.0; block.rows()];
-                covariance.reduction.iter().map(|known| known.quadratic_diagonal(&cross, &ones)).collect()
+                let constants = vec![1.0; block.rows()];
+                covariance
+                    .reduction
+                    .iter()
+                    .map(|known| known.quadratic_diagonal(&cross, &constants))
+                    .collect()
             };
             for (r, prior) in prior.iter().enumerate() {
                 for (o, (out, scale)) in out.row_mut(start + r).iter_mut().zip(&covariance.scale).enumerate()
                 {
-                    let own = covariance.prior_scale * prior - squares[covariance.reduction(o)][r];
+                    let unscaled_variance =
+                        covariance.prior_scale * prior - squares[covariance.reduction(o)][r];
                     // Rounding may leave a variance of 0 below it; NaN stays what it is.
-                    *out = of(*scale, if own < 0.0 { 0.0 } else { own });
+                    *out = to_output(*scale, if unscaled_variance < 0.0 { 0.0 } else { unscaled_variance });
                 }
             }
         }
         match out.data().iter().position(|v| !v.is_finite()) {
             None => Ok(out),
-            Some(at) => Err(Error::Overflow {
-                what: format!("the variance of row {}", at / out.cols() + 1),
+            Some(position) => Err(Error::Overflow {
+                subject: format!("the variance of row {}", position / out.cols() + 1),
                 remedy: "its values are too far from the data the model was fitted on",
             }),
         }
@@ -502,23 +518,23 @@ impl<'m> Posterior<'m> {
         out
     }
 
-    /// The joint covariance of functionals, m × m, one an output. Cost O(n² m + n m²) for every matrix Q.
+    /// The joint covariance of functionals, m × m, for each output. Cost O(n² m + n m²) for every matrix Q.
     ///
     /// # Panics
     /// If they are not over the points of this model.
     pub fn covariance(&self, functionals: &Functionals) -> Vec<Matrix> {
-        let all = self.unscaled(functionals);
+        let unscaled = self.unscaled(functionals);
         let scaled = |(o, scale): (usize, &f64)| {
-            let mut own = all[self.covariance.reduction(o)].clone();
-            own.data_mut().iter_mut().for_each(|c| *c *= scale * scale);
-            own
+            let mut covariance = unscaled[self.covariance.reduction(o)].clone();
+            covariance.data_mut().iter_mut().for_each(|c| *c *= scale * scale);
+            covariance
         };
         self.covariance.scale.iter().enumerate().map(scaled).collect()
     }
 
-    /// The covariances for scale 1, one a matrix Q.
+    /// The covariances for scale 1, one for each matrix Q.
     fn unscaled(&self, functionals: &Functionals) -> Vec<Matrix> {
-        let of = |known: &VarianceReduction| {
+        let unscaled_covariance = |known: &VarianceReduction| {
             let mut out = known.quadratic_form(&functionals.columns, &functionals.constants);
             out.data_mut()
                 .iter_mut()
@@ -526,12 +542,12 @@ impl<'m> Posterior<'m> {
                 .for_each(|(e, p)| *e = self.covariance.prior_scale * p - *e);
             out
         };
-        self.covariance.reduction.iter().map(of).collect()
+        self.covariance.reduction.iter().map(unscaled_covariance).collect()
     }
 
     /// Joint draws of functionals: their means plus `L z` with L the Cholesky factor of their covariance and
-    /// z standard normal numbers, which depend on the seed alone. Cost of [`covariance`](Self::covariance),
-    /// m³/3 and m² a draw.
+    /// z standard normal numbers, which depend only on the seed. Cost of [`covariance`](Self::covariance),
+    /// m³/3, and m² for each draw.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`] if more jitter than 1e-7 of the prior's mean variance would be needed;
@@ -553,8 +569,8 @@ impl<'m> Posterior<'m> {
         let prior = self.covariance.prior_scale * prior;
         check_cancelled(self.stop)?;
         let factor = |matrix: Matrix| {
-            let own: f64 = (0..m).map(|j| matrix[(j, j)]).sum();
-            let scale = (prior.max(own) / m.max(1) as f64).max(1e-200);
+            let trace: f64 = (0..m).map(|j| matrix[(j, j)]).sum();
+            let scale = (prior.max(trace) / m.max(1) as f64).max(1e-200);
             Cholesky::with_jitter_scale(matrix, scale, "covariance of the posterior")
         };
         let factors =
@@ -564,11 +580,11 @@ impl<'m> Posterior<'m> {
         for (o, scale) in self.covariance.scale.iter().enumerate() {
             let factor = &factors[self.covariance.reduction(o)];
             let normal = (0..m * draws).map(|_| random.sample(StandardNormal)).collect();
-            let mut own = factor.lower_times(&Matrix::from_row_major(m, draws, normal));
+            let mut draws_of_output = factor.lower_times(&Matrix::from_row_major(m, draws, normal));
             for j in 0..m {
-                own.row_mut(j).iter_mut().for_each(|v| *v = means[(j, o)] + scale * *v);
+                draws_of_output.row_mut(j).iter_mut().for_each(|v| *v = means[(j, o)] + scale * *v);
             }
-            values.push(own);
+            values.push(draws_of_output);
             jitter.push(scale * scale * factor.jitter);
         }
         Ok(Samples { values, jitter })
@@ -576,7 +592,7 @@ impl<'m> Posterior<'m> {
 }
 
 fn subtract(from: &mut Matrix, other: &Matrix) {
-    from.data_mut().iter_mut().zip(other.data()).for_each(|(own, other)| *own -= other);
+    from.data_mut().iter_mut().zip(other.data()).for_each(|(minuend, other)| *minuend -= other);
 }
 
 /// `K(a, b) W`, rows of `a` × columns of W.
@@ -587,15 +603,15 @@ pub(crate) fn cross_covariance_of_sums(kernel: &Kernel, a: &Table, b: &Table, we
     let mut entries: Vec<(usize, usize, f64)> =
         (0..m).flat_map(|j| weights.column(j).map(move |(r, w)| (r, j, w))).collect();
     entries.sort_by_key(|(r, ..)| *r);
-    for block in entries.chunk_by(|one, next| one.0 / BLOCK == next.0 / BLOCK) {
+    for block in entries.chunk_by(|entry, next| entry.0 / BLOCK == next.0 / BLOCK) {
         let mut rows: Vec<usize> = block.iter().map(|(r, ..)| *r).collect();
         rows.dedup();
         let cross = kernel.cross_gram(a, &b.select_rows(&rows));
         out.data_mut().par_chunks_mut(m).enumerate().for_each(|(i, sums)| {
-            let (own, mut at) = (cross.row(i), 0);
+            let (kernel_row, mut position) = (cross.row(i), 0);
             for (r, j, w) in block {
-                at += usize::from(rows[at] != *r);
-                sums[*j] += w * own[at];
+                position += usize::from(rows[position] != *r);
+                sums[*j] += w * kernel_row[position];
             }
         });
     }

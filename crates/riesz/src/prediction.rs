@@ -1,4 +1,4 @@
-//! What a fitted model says of rows: outputs, classes, probabilities.
+//! Predictions of a fitted model for rows: outputs, classes, probabilities.
 
 use std::sync::atomic::AtomicBool;
 
@@ -27,20 +27,20 @@ pub struct Prediction {
 impl Prediction {
     /// Predicts the rows of `x`. The probabilities of a Gaussian process classifier are averages over its
     /// posterior, `∫ σ(f) p(f | data) df`, nearer to ½ than the logistic function of the mean; for more than
-    /// two classes divided by their sum. The integral is exact to rounding (scikit-learn's, a sum of five
-    /// error functions, differs by up to 5e-4, measured). The class is the most probable one.
+    /// two classes they are divided by their sum. The integral is exact up to rounding (scikit-learn's, a sum
+    /// of five error functions, differs by up to 5e-4, measured). The class is the most probable one.
     ///
     /// # Errors
     /// As [`KernelExpansion::predict`], [`Posterior::new`] and [`Posterior::variance`].
-    pub fn of(model: &KernelExpansion, covariance: Option<&PosteriorCovariance>, x: &Table) -> Result<Self> {
-        Self::until(model, covariance, x, &AtomicBool::new(false))
+    pub fn new(model: &KernelExpansion, covariance: Option<&PosteriorCovariance>, x: &Table) -> Result<Self> {
+        Self::new_with_control(model, covariance, x, &AtomicBool::new(false))
     }
 
-    /// As [`of`](Self::of), unless another thread sets `stop` to give up.
+    /// The predictions as in [`new`](Self::new), unless another thread sets `stop` to cancel the work.
     ///
     /// # Errors
-    /// As [`of`](Self::of); [`Error::Interrupted`].
-    pub fn until(
+    /// As [`new`](Self::new); [`Error::Interrupted`].
+    pub fn new_with_control(
         model: &KernelExpansion,
         covariance: Option<&PosteriorCovariance>,
         x: &Table,
@@ -49,11 +49,11 @@ impl Prediction {
         Self::of_outputs(model, covariance, x, model.predict_until(x, stop)?, stop)
     }
 
-    /// As [`until`](Self::until), where the model's outputs at the rows of `x` are known: those that an
-    /// explanation says it predicts.
+    /// The predictions as in [`new_with_control`](Self::new_with_control), where the model's outputs at the
+    /// rows of `x` are known: those that an explanation states.
     ///
     /// # Errors
-    /// As [`until`](Self::until).
+    /// As [`new_with_control`](Self::new_with_control).
     pub fn of_outputs(
         model: &KernelExpansion,
         covariance: Option<&PosteriorCovariance>,
@@ -73,7 +73,7 @@ impl Prediction {
         };
         let rows = || (0..outputs.rows()).map(|i| outputs.row(i));
         let classes = match &averages {
-            Some(each) => Some(each.iter().map(|p| argmax(p)).collect()),
+            Some(probabilities_by_row) => Some(probabilities_by_row.iter().map(|p| argmax(p)).collect()),
             None => rows().map(|row| model.predicted_class(row)).collect(),
         };
         let linked = || {
@@ -92,8 +92,8 @@ pub(crate) fn reaching([low, high]: [f64; 2], estimate: f64) -> [f64; 2] {
     [low.min(estimate), high.max(estimate)]
 }
 
-/// What outputs stand for, on their natural scale: rates and probabilities, or the outputs themselves. One
-/// number a row each.
+/// Predictions on their natural scale: rates and probabilities, or the outputs themselves. One number for
+/// each row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NaturalScalePrediction {
     /// The posterior mean.
@@ -108,31 +108,34 @@ pub struct NaturalScalePrediction {
 }
 
 impl NaturalScalePrediction {
-    /// Of the rows of `x`, by a model of one output; intervals reach so many standard deviations of the
-    /// output to either side, and are as they come out on the natural scale: 1.96 for 95 %.
+    /// Predicts the rows of `x` by a model of one output; intervals extend `sds` standard deviations of the
+    /// output to either side, transformed to the natural scale: 1.96 for 95 %.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a model of several outputs; as [`KernelExpansion::predict`] and
     /// [`Posterior::variance`].
-    pub fn of(posterior: &Posterior<'_>, x: &Table, sds: f64) -> Result<Self> {
+    pub fn new(posterior: &Posterior<'_>, x: &Table, sds: f64) -> Result<Self> {
         let model = posterior.mean();
         if model.outputs() != 1 {
             let allowed = "rates are those of models of one output";
             return Err(Error::parameter("number of outputs", model.outputs(), allowed));
         }
         let (f, variance) = (model.predict(x)?.column(0), posterior.variance(x)?.column(0));
-        let each = || f.iter().zip(&variance);
-        let at =
-            |sds: f64| each().map(|(f, v)| model.link.inverse_link(f + sds * v.sqrt())).collect::<Vec<_>>();
+        let means_and_variances = || f.iter().zip(&variance);
+        let quantile = |sds: f64| {
+            means_and_variances()
+                .map(|(f, v)| model.link.inverse_link(f + sds * v.sqrt()))
+                .collect::<Vec<_>>()
+        };
         let mean = |(f, v): (&f64, &f64)| match model.link {
             Link::Log => (f + 0.5 * v).exp(),
             Link::Logit | Link::Logistic | Link::LatentLogistic => logistic_normal_mean(*f, *v),
             _ => *f,
         };
-        let mean: Vec<f64> = each().map(mean).collect();
-        let ends = at(-sds).into_iter().zip(at(sds)).zip(&mean);
+        let mean: Vec<f64> = means_and_variances().map(mean).collect();
+        let ends = quantile(-sds).into_iter().zip(quantile(sds)).zip(&mean);
         let (low, high) = ends.map(|((low, high), mean)| reaching([low, high], *mean).into()).unzip();
-        Ok(Self { mean, median: at(0.0), low, high })
+        Ok(Self { mean, median: quantile(0.0), low, high })
     }
 }
 
@@ -149,12 +152,12 @@ pub struct AggregatePrediction {
 }
 
 impl AggregatePrediction {
-    /// Of the sums whose weights are the columns of `weights` (rows of `x` × sums): those of duels among bags
-    /// ([`Bags::duels`](crate::preference::ItemBags::duels)).
+    /// Predicts the sums whose weights are the columns of `weights` (rows of `x` × sums), such as those of
+    /// duels among bags ([`ItemBags::duels`](crate::preference::ItemBags::duels)).
     ///
     /// # Errors
     /// As [`Posterior::new`] and [`Posterior::weighted_sum_functionals`].
-    pub fn of(
+    pub fn new(
         model: &KernelExpansion,
         covariance: &PosteriorCovariance,
         x: &Table,
@@ -162,38 +165,42 @@ impl AggregatePrediction {
     ) -> Result<Self> {
         let posterior = Posterior::new(model, covariance)?;
         let sums = posterior.weighted_sum_functionals(x, weights)?;
-        let (outputs, all) = (posterior.mean_of(&sums), posterior.covariance(&sums));
+        let (outputs, covariances) = (posterior.mean_of(&sums), posterior.covariance(&sums));
         let mut variance = Matrix::zeros(outputs.rows(), outputs.cols());
-        for (o, own) in all.iter().enumerate() {
-            (0..outputs.rows()).for_each(|j| variance[(j, o)] = own[(j, j)].max(0.0));
+        for (o, covariance) in covariances.iter().enumerate() {
+            (0..outputs.rows()).for_each(|j| variance[(j, o)] = covariance[(j, j)].max(0.0));
         }
         let latent =
             matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. });
         let probabilities = latent.then(|| {
-            let each = averaged_probabilities(model.link, &outputs, &variance);
-            Matrix::from_row_major(each.len(), model.classes.len(), each.concat())
+            let probabilities_by_sum = averaged_probabilities(model.link, &outputs, &variance);
+            Matrix::from_row_major(
+                probabilities_by_sum.len(),
+                model.classes.len(),
+                probabilities_by_sum.concat(),
+            )
         });
         Ok(Self { outputs, variance, probabilities })
     }
 }
 
-/// What a classifier says of explained rows beside the outputs that are explained, for pages.
+/// A classifier's predictions for explained rows besides the explained outputs, for pages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassDecisions {
-    /// By output, what it is: "log-odds of spam", say.
+    /// For each output, its meaning: "log-odds of spam", for example.
     pub meaning: Vec<String>,
     /// The names of the classes.
     pub classes: Vec<String>,
-    /// By row, the number of its class, where the model says.
+    /// For each row, the number of its class, where the model states it.
     pub chosen: Option<Vec<usize>>,
-    /// By output, the class whose probability belongs to it, and that probability by row, where the model
-    /// says.
+    /// For each output, the class whose probability belongs to it, and that probability by row, where the
+    /// model states it.
     pub probabilities: Vec<Option<(usize, Vec<f64>)>>,
 }
 
 impl ClassDecisions {
-    /// Of a model and what it predicts; `None` for regression.
-    pub fn of(model: &KernelExpansion, predicted: &Prediction) -> Option<Self> {
+    /// The decisions of a model and its predictions; `None` for regression.
+    pub fn new(model: &KernelExpansion, predicted: &Prediction) -> Option<Self> {
         let (classes, m) = (&model.classes, model.outputs());
         if classes.is_empty() {
             return None;
@@ -219,8 +226,8 @@ impl ClassDecisions {
             (None, _) => format!("decision value of {}", model.output_names[o]),
         };
         let probability = |o: usize| {
-            let (all, k) = (predicted.probabilities.as_ref()?, class(o)?);
-            Some((k, (0..all.rows()).map(|i| all[(i, k)]).collect()))
+            let (probabilities, k) = (predicted.probabilities.as_ref()?, class(o)?);
+            Some((k, (0..probabilities.rows()).map(|i| probabilities[(i, k)]).collect()))
         };
         Some(Self {
             meaning: (0..m).map(meaning).collect(),
@@ -230,55 +237,65 @@ impl ClassDecisions {
         })
     }
 
-    /// Of a model whose probabilities are explained: those of the second of two classes, or of all.
+    /// The decisions of a model whose probabilities are explained: those of the second of two classes, or of
+    /// all.
     pub fn of_probabilities(model: &KernelExpansion, predicted: &Prediction) -> Self {
         let classes = &model.classes;
         let shown: Vec<usize> = if classes.len() == 2 { vec![1] } else { (0..classes.len()).collect() };
-        let of = |all: &Matrix, k: usize| (0..all.rows()).map(|i| all[(i, k)]).collect();
+        let class_column = |matrix: &Matrix, k: usize| (0..matrix.rows()).map(|i| matrix[(i, k)]).collect();
         Self {
             meaning: shown.iter().map(|&k| format!("probability of {}", classes[k])).collect(),
             classes: classes.clone(),
             chosen: predicted.classes.clone(),
             probabilities: shown
                 .iter()
-                .map(|&k| predicted.probabilities.as_ref().map(|all| (k, of(all, k))))
+                .map(|&k| {
+                    predicted.probabilities.as_ref().map(|probabilities| (k, class_column(probabilities, k)))
+                })
                 .collect(),
         }
     }
 
-    /// For some of the rows and outputs, in this order.
+    /// The decisions for a selection of the rows and outputs, in this order.
     pub fn select(&self, rows: &[usize], outputs: &[usize]) -> Self {
-        let of = |all: &Vec<f64>| rows.iter().map(|&i| all[i]).collect::<Vec<_>>();
-        let probability = |o: &usize| self.probabilities[*o].as_ref().map(|(k, all)| (*k, of(all)));
+        let selected = |values: &Vec<f64>| rows.iter().map(|&i| values[i]).collect::<Vec<_>>();
+        let probability =
+            |o: &usize| self.probabilities[*o].as_ref().map(|(k, values)| (*k, selected(values)));
         Self {
             meaning: outputs.iter().map(|&o| self.meaning[o].clone()).collect(),
             classes: self.classes.clone(),
-            chosen: self.chosen.as_ref().map(|all| rows.iter().map(|&i| all[i]).collect()),
+            chosen: self.chosen.as_ref().map(|classes| rows.iter().map(|&i| classes[i]).collect()),
             probabilities: outputs.iter().map(probability).collect(),
         }
     }
 
-    /// Appends those of further rows by the same model.
+    /// Appends the decisions for further rows by the same model.
     pub fn append(&mut self, other: Self) {
-        if let (Some(all), Some(more)) = (&mut self.chosen, other.chosen) {
-            all.extend(more);
+        if let (Some(classes), Some(new_classes)) = (&mut self.chosen, other.chosen) {
+            classes.extend(new_classes);
         }
-        for (all, more) in self.probabilities.iter_mut().zip(other.probabilities) {
-            if let (Some((_, all)), Some((_, more))) = (all, more) {
-                all.extend(more);
+        for (output_probabilities, new_output_probabilities) in
+            self.probabilities.iter_mut().zip(other.probabilities)
+        {
+            if let (Some((_, values)), Some((_, new_values))) =
+                (output_probabilities, new_output_probabilities)
+            {
+                values.extend(new_values);
             }
         }
     }
 
-    /// Checks that they are of so many rows and outputs; whoever reads them from a file calls this.
+    /// Checks that they have this number of rows and outputs; code that reads them from a file calls this.
     ///
     /// # Errors
     /// [`Error::Format`].
     pub fn validate(&self, rows: usize, outputs: usize) -> Result<()> {
         let classes = self.classes.len();
-        let chosen = |all: &Vec<usize>| all.len() == rows && all.iter().all(|&k| k < classes);
-        let probable = |(k, all): &(usize, Vec<f64>)| {
-            *k < classes && all.len() == rows && all.iter().all(|p| (0.0..=1.0).contains(p))
+        let chosen = |classes_by_row: &Vec<usize>| {
+            classes_by_row.len() == rows && classes_by_row.iter().all(|&k| k < classes)
+        };
+        let probable = |(k, values): &(usize, Vec<f64>)| {
+            *k < classes && values.len() == rows && values.iter().all(|p| (0.0..=1.0).contains(p))
         };
         let fits = self.meaning.len() == outputs
             && self.probabilities.len() == outputs
@@ -294,7 +311,7 @@ impl ClassDecisions {
 fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
     let latent = mean.data().par_iter().zip(variance.data());
     if let Link::LatentRaoKupper { margin } = link {
-        let of = |(mean, variance): (&f64, &f64)| {
+        let outcome_probabilities = |(mean, variance): (&f64, &f64)| {
             let (won, lost) = (
                 logistic_normal_mean(mean - margin, *variance),
                 logistic_normal_mean(-mean - margin, *variance),
@@ -302,23 +319,24 @@ fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<V
             // The three are 1 together at every g.
             vec![lost, won, (1.0 - won - lost).max(0.0)]
         };
-        return latent.map(of).collect();
+        return latent.map(outcome_probabilities).collect();
     }
-    let each: Vec<f64> = latent.map(|(mean, variance)| logistic_normal_mean(*mean, *variance)).collect();
+    let latent_probabilities: Vec<f64> =
+        latent.map(|(mean, variance)| logistic_normal_mean(*mean, *variance)).collect();
     match mean.cols() {
-        1 => each.iter().map(|p| vec![1.0 - p, *p]).collect(),
-        m => each.chunks(m).map(normalize_to_one).collect(),
+        1 => latent_probabilities.iter().map(|p| vec![1.0 - p, *p]).collect(),
+        m => latent_probabilities.chunks(m).map(normalize_to_one).collect(),
     }
 }
 
 /// `E σ(f)` for normal f, by the trapezoidal rule, whose error for functions analytic in a strip around the
-/// real line falls like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the poles
-/// of σ(mean + s z) lie π/s from it, and the normal density alone asks for steps of at most 0.7.
+/// real line decreases like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the
+/// poles of σ(mean + s z) lie π/s from it, and the normal density alone requires steps of at most 0.7.
 pub(crate) fn logistic_normal_mean(mean: f64, variance: f64) -> f64 {
     const REACH: f64 = 8.5;
-    const MOST: f64 = 1e6;
+    const MAX_STEPS: f64 = 1e6;
     let s = variance.sqrt();
-    let count = (REACH / (0.6 / s).min(0.7)).ceil().min(MOST);
+    let count = (REACH / (0.6 / s).min(0.7)).ceil().min(MAX_STEPS);
     let step = REACH / count;
     let (mut sum, mut total) = (0.0, 0.0);
     for k in -(count as i64)..=count as i64 {

@@ -1,6 +1,6 @@
-//! Which random numbers riesz draws: they follow from a seed, and are the same on every machine.
+//! Random numbers: they follow from a seed, and are the same on every machine.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna 2021), which is fixed for good, unlike rand's standard
+//! The generator is xoshiro256++ (Blackman and Vigna 2021), which will not change, unlike rand's standard
 //! one. Positions and orders are rand's, which draws them as 32 bits wherever they fit, so that 32- and
 //! 64-bit machines agree.
 

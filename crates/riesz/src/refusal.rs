@@ -1,4 +1,4 @@
-//! Why a causal question has no answer, each with what names the culprit and what would help.
+//! Reasons why a causal question has no answer, each with the culprit and a remedy.
 
 use thiserror::Error;
 
@@ -45,7 +45,7 @@ pub enum IdentificationError {
     Unmeasured {
         /// The column.
         name: String,
-        /// What it is there for.
+        /// The role of the column.
         role: &'static str,
         /// The study.
         study: usize,
@@ -62,15 +62,15 @@ pub enum IdentificationError {
     NoBridge {
         /// The first of the two studies.
         study: usize,
-        /// What can be used of its columns.
+        /// The usable columns of this study.
         columns1: Vec<String>,
-        /// What can be used of those of the study after it.
+        /// The usable columns of the next study.
         columns2: Vec<String>,
     },
     /// An effect that does not pass through what the studies share alone.
     #[error(
         "{outcome} depends on {} beyond what studies {} and {} share{}: {open_path} stays open{}",
-        and(on), study + 1, study + 2, describe_held(given), suggest_fix(would_help, " in both studies")
+        and(on), study + 1, study + 2, describe_held(conditions), suggest_fix(would_help, " in both studies")
     )]
     Unmediated {
         /// The first of the two studies.
@@ -79,8 +79,8 @@ pub enum IdentificationError {
         outcome: String,
         /// On what it depends: the treatments, or what earlier studies share.
         on: Vec<String>,
-        /// What the two studies share that the outcome depends on.
-        given: Vec<String>,
+        /// The columns that the two studies share and on which the outcome depends.
+        conditions: Vec<String>,
         /// A path that carries the dependence.
         open_path: String,
         /// Lists of variables each of which, in both studies, would close all paths.
@@ -90,18 +90,18 @@ pub enum IdentificationError {
     #[error(
         "what study {} says of {} given {} does not hold in study {}, as they differ in {variable}: \
          {open_path} stays open",
-        from + 1, and(outcome), describe_given(given), to + 1
+        from + 1, and(outcome), describe_given(conditions), to + 1
     )]
     NotTransportable {
         /// The study whose finding is to be used elsewhere.
         from: usize,
         /// Where it is to be used.
         to: usize,
-        /// What the finding is about.
+        /// The outcome of the finding.
         outcome: Vec<String>,
-        /// What it conditions on.
-        given: Vec<String>,
-        /// The variable that comes about differently.
+        /// The variables that the finding conditions on.
+        conditions: Vec<String>,
+        /// The variable whose mechanism differs.
         variable: String,
         /// A path from the difference to the outcome.
         open_path: String,
@@ -117,9 +117,9 @@ pub enum IdentificationError {
     NotIdentified {
         /// The treatments.
         treatments: Vec<String>,
-        /// What they are to affect: the mediators, or the outcome of a single study.
+        /// The variables that they should affect: the mediators, or the outcome of a single study.
         outcomes: Vec<String>,
-        /// Which sets were tried, in words.
+        /// Description of the sets that were tried.
         why: String,
         /// Paths that carry more than the effect.
         open_paths: Vec<String>,
@@ -158,11 +158,11 @@ pub enum IdentificationError {
     UnfitSet {
         /// The set.
         set: Vec<String>,
-        /// What it was given for ("adjusting for", "a front door through").
+        /// The role of the set ("adjusting for", "a front door through").
         role: &'static str,
         /// The treatments.
         treatments: Vec<String>,
-        /// What they are to affect.
+        /// The variables that they should affect.
         outcomes: Vec<String>,
         /// A path that carries more than the effect, or part of it past a front door.
         open_path: String,
@@ -174,16 +174,16 @@ pub enum IdentificationError {
     UnfitVariable {
         /// The variable.
         name: String,
-        /// What it was given for.
+        /// The role of the set.
         role: &'static str,
-        /// Why it cannot be.
+        /// The reason why it is invalid.
         why: String,
     },
     /// Treatments that do not affect the outcome.
-    #[error("{found}: there is no effect to learn, and the mean of {outcome} in the last study says it")]
+    #[error("{finding}: there is no effect to learn, and the mean of {outcome} in the last study says it")]
     NoEffect {
-        /// What was found, in words.
-        found: String,
+        /// Description of the finding.
+        finding: String,
         /// The outcome.
         outcome: String,
     },
@@ -198,19 +198,20 @@ pub enum IdentificationError {
         outcome: String,
         /// Shared columns that it depends on beside the mediators.
         passive: Vec<String>,
-        /// With what it is not.
+        /// The option with which it cannot be combined.
         way: &'static str,
     },
     /// A study of which too little can be used.
-    #[error("study {} has {rows} rows{}: at least {needed} are needed", study + 1, each_words(of))]
+    #[error("study {} has {rows} rows{}: at least {needed} are \
+             needed", study + 1, each_words(complete_columns))]
     FewRows {
         /// The study.
         study: usize,
         /// Rows that can be used.
         rows: usize,
-        /// The columns in each of which they have a value; none if none is missing.
-        of: Vec<String>,
-        /// How many are needed.
+        /// The columns that must all have a value; none if none is missing.
+        complete_columns: Vec<String>,
+        /// The number of rows that are needed.
         needed: usize,
     },
     /// A column that says nothing.
@@ -237,14 +238,16 @@ pub enum IdentificationError {
     },
     /// A mediator of which a study and the next have no value in common.
     #[error(
-        "no common support in {name}: {told}: {}, or rows of study {} that are like those of study {}",
-        if *levels { "name the same levels alike" } else { "give both in the same units" }, study + 2, study + 1
+        "no common support in {name}: {description}: {}, or rows of study {} that are like those of study {}",
+        if *levels { "name the same levels \
+                      alike" } else { "give both in the same \
+                                                            units" }, study + 2, study + 1
     )]
     NoCommonSupport {
         /// The mediator.
         name: String,
-        /// What each has, in words.
-        told: String,
+        /// Description of the column in each study.
+        description: String,
         /// Whether it is categorical.
         levels: bool,
         /// The first of the two studies.
@@ -278,32 +281,40 @@ pub(crate) fn and<S: AsRef<str>>(names: &[S]) -> String {
     match names {
         [] => "nothing".into(),
         [one] => one.as_ref().into(),
-        [most @ .., last] => {
-            let most: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", most.join(", "), last.as_ref())
+        [most @ .., last_name] => {
+            let first_names: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first_names.join(", "), last_name.as_ref())
         }
     }
 }
 
-fn describe_given(given: &[String]) -> String {
-    if given.is_empty() { "nothing else".into() } else { and(given) }
+fn describe_given(conditions: &[String]) -> String {
+    if conditions.is_empty() { "nothing else".into() } else { and(conditions) }
 }
 
-fn each_words(of: &[String]) -> String {
-    if of.is_empty() { String::new() } else { format!(" with a value in each of {}", of.join(", ")) }
+fn each_words(columns: &[String]) -> String {
+    if columns.is_empty() {
+        String::new()
+    } else {
+        format!(" with a value in each of {}", columns.join(", "))
+    }
 }
 
-fn describe_held(given: &[String]) -> String {
-    if given.is_empty() { String::new() } else { format!(" ({})", and(given)) }
+fn describe_held(conditions: &[String]) -> String {
+    if conditions.is_empty() { String::new() } else { format!(" ({})", and(conditions)) }
 }
 
-fn suggest_similar(near: &[String], all: &[String]) -> String {
+fn suggest_similar(near: &[String], available: &[String]) -> String {
     const SHOWN: usize = 20;
     if !near.is_empty() {
         return format!("did you mean {}?", near.join(" or "));
     }
-    let more = if all.len() > SHOWN { format!(", … ({} in all)", all.len()) } else { String::new() };
-    format!("there are: {}{more}", all.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", "))
+    let remaining =
+        if available.len() > SHOWN { format!(", … ({} in all)", available.len()) } else { String::new() };
+    format!(
+        "there are: {}{remaining}",
+        available.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ")
+    )
 }
 
 fn suggest_alternative(instead: &Option<Vec<String>>) -> String {
@@ -327,7 +338,7 @@ fn hedge_words(hedge: &Hedge) -> String {
 }
 
 fn instrument_words(instrument: Option<&Instrument>, treatments: &[String]) -> String {
-    instrument.map_or_else(String::new, |found| format!("; {}", found.sentence(&and(treatments))))
+    instrument.map_or_else(String::new, |tool| format!("; {}", tool.sentence(&and(treatments))))
 }
 
 fn suggest_fix(would_help: &[Vec<String>], place: &str) -> String {
@@ -335,8 +346,8 @@ fn suggest_fix(would_help: &[Vec<String>], place: &str) -> String {
     if would_help.is_empty() {
         return "; measuring more of the graph's variables does not help".into();
     }
-    let each: Vec<String> = would_help.iter().take(SHOWN).map(|names| and(names)).collect();
-    format!("; measuring {}{place} would help", each.join(", or "))
+    let suggestions: Vec<String> = would_help.iter().take(SHOWN).map(|names| and(names)).collect();
+    format!("; measuring {}{place} would help", suggestions.join(", or "))
 }
 
 #[cfg(test)]

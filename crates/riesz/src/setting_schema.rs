@@ -1,4 +1,4 @@
-//! Settings by name: what front ends offer, and what they hand over.
+//! Settings by name, for all front ends.
 //!
 //! A [`Setting`] says its name, range and help once; the command line's flags, Python's checks and the help
 //! texts derive from it.
@@ -14,7 +14,7 @@ use crate::error::{Error, Result, listed};
 use crate::index::{FORMS, ValueIndex};
 use crate::kernel::{Kernel, KernelExpression};
 
-/// What a setting's value is.
+/// The range of a setting's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Range {
     /// One of these words.
@@ -48,18 +48,18 @@ pub enum Range {
 pub struct Setting {
     /// Its name, in Python's spelling; on the command line `a_name` is `--a-name`.
     pub name: &'static str,
-    /// What stands for its value in help texts.
+    /// The placeholder of its value in help texts.
     pub placeholder: &'static str,
-    /// What its value is.
+    /// The range of its values.
     pub range: Range,
-    /// The value of a setting that is named without one, where that can be.
+    /// The value of a setting that is named without one, where that is allowed.
     pub bare: Option<&'static str>,
     /// Its use and default, in words.
     pub help: &'static str,
 }
 
 impl Setting {
-    /// Whether `value` is one that it can have.
+    /// Checks that `value` is within the setting's range.
     ///
     /// # Errors
     /// [`Error::Parameter`] says what it can have.
@@ -77,8 +77,8 @@ impl Setting {
             },
             Range::Switch if value.is_boolean() => Ok(()),
             Range::Switch => wrong("it is true or false".into()),
-            Range::Count(least) if value.as_u64().is_some_and(|count| count >= least) => Ok(()),
-            Range::Count(least) => wrong(format!("it is a whole number from {least}")),
+            Range::Count(min) if value.as_u64().is_some_and(|count| count >= min) => Ok(()),
+            Range::Count(min) => wrong(format!("it is a whole number from {min}")),
             Range::Positive { share } => match value.as_f64() {
                 Some(number) if positive(value) && !(share && number >= 1.0) => Ok(()),
                 _ if share => wrong("it is a number between 0 and 1".into()),
@@ -126,13 +126,13 @@ impl Setting {
 pub struct SettingValues(Map<String, Value>);
 
 impl SettingValues {
-    /// Some of the settings `known`, from names and values; those that are null are not set.
+    /// A subset of the settings `known`, from names and values; null values are ignored.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a value that the setting cannot have, or a name that is none.
-    pub fn new(known: &[&'static Setting], given: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
+    pub fn new(known: &[&'static Setting], pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
         let mut map = Map::new();
-        for (name, value) in given.into_iter().filter(|(_, value)| !value.is_null()) {
+        for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_null()) {
             let setting = known.iter().find(|setting| setting.name == name).ok_or_else(|| {
                 let names = known.iter().map(|setting| setting.name);
                 Error::parameter("setting", &name, format!("it is one of {}", listed(names)))
@@ -143,8 +143,8 @@ impl SettingValues {
         Ok(Self(map))
     }
 
-    /// The names of what is set.
-    pub fn given(&self) -> impl Iterator<Item = &str> {
+    /// The names of the settings that are set.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
@@ -153,10 +153,10 @@ impl SettingValues {
         self.0.get(name)
     }
 
-    /// The others than these.
-    pub(crate) fn without(&self, names: &[&str]) -> Self {
-        let rest = self.0.iter().filter(|(name, _)| !names.contains(&name.as_str()));
-        Self(rest.map(|(name, value)| (name.clone(), value.clone())).collect())
+    /// The settings without these.
+    pub(crate) fn excluding(&self, names: &[&str]) -> Self {
+        let remaining = self.0.iter().filter(|(name, _)| !names.contains(&name.as_str()));
+        Self(remaining.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
     /// The word that is chosen among `words`.

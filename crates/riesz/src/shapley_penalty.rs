@@ -1,6 +1,6 @@
-//! Training that is told not to lean on some features: a penalty on their Shapley values at the training rows
+//! Shapley-regularised training: a penalty on the Shapley values of protected features at the training rows
 //! (Chau, Hu, Gonzalez and Sejdinovic 2022, §4). Under the interventional game it makes a model robust to a
-//! shift of these features, under the observational one it also takes away what other features say of them.
+//! shift of these features; under the observational game it also removes their proxies.
 //!
 //! [`shapley_penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or
 //! [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
@@ -68,7 +68,7 @@ pub fn penalty_until<S: AsRef<str>>(
 ) -> Result<Penalty> {
     if protected.is_empty() {
         return Err(Error::TooFew {
-            what: "the list of protected features".into(),
+            subject: "the list of protected features".into(),
             needed: 1,
             unit: "feature is",
         });

@@ -1,4 +1,4 @@
-//! One source, several instruction sets, chosen at run time.
+//! SIMD with one source and several instruction sets, chosen at run time.
 //!
 //! A hot function is written once as an `#[inline(always)]` body generic over the instruction set
 //! `V: Simd`, and `dispatch!` compiles it for AVX-512, AVX2,
@@ -9,7 +9,7 @@
 //! vectors 22 % more slowly (1500 rows of 10 columns; explaining within 3 %), and because its AVX-512, once
 //! enabled, is faer's too, and changes the last bits of fitted coefficients.
 
-/// Doubles worked on together: one AVX-512 register, two of AVX2, four of NEON.
+/// The number of doubles in a [`Lanes`]: one AVX-512 register, two of AVX2, four of NEON.
 pub(crate) const LANES: usize = 8;
 
 /// Eight doubles, aligned to a cache line.
@@ -201,18 +201,18 @@ pub(crate) use arm::Neon;
 
 impl Lanes {
     pub(crate) const ZERO: Self = Self([0.0; LANES]);
-    pub(crate) const ONE: Self = Self([1.0; LANES]);
+    pub(crate) const ONES: Self = Self([1.0; LANES]);
 
     #[inline(always)]
     pub(crate) fn splat(v: f64) -> Self {
         Self([v; LANES])
     }
 
-    /// The numbers from `at` on.
+    /// The numbers from `start` on.
     #[inline(always)]
-    pub(crate) fn load(values: &[f64], at: usize) -> Self {
+    pub(crate) fn load(values: &[f64], start: usize) -> Self {
         let mut out = Self::ZERO;
-        out.0.copy_from_slice(&values[at..at + LANES]);
+        out.0.copy_from_slice(&values[start..start + LANES]);
         out
     }
 

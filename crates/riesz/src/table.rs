@@ -1,4 +1,4 @@
-//! Tables of numbers with named columns, and players: which columns stand or fall together.
+//! Tables of numbers with named columns, and players: groups of columns that are present or absent together.
 //!
 //! A [`Table`] is column-major because everything downstream (kernel factors, plots, Parquet)
 //! works one column at a time.
@@ -12,7 +12,7 @@ use crate::columns::is_boolean;
 use crate::error::{Error, Result, listed};
 use crate::random::{Random, SeedableRng, index};
 
-/// What the numbers of a column mean.
+/// The meaning of a column's numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnKind {
@@ -56,7 +56,7 @@ impl Column {
     }
 }
 
-/// What [`Table::with_unknown_level`] calls the level of cells that hold none of a column's levels.
+/// The name that [`Table::with_unknown_level`] gives the level of cells with none of a column's levels.
 pub const UNKNOWN_LEVEL: &str = "(unseen)";
 
 /// `n` rows of `d` finite numbers with named columns. Clones share the numbers.
@@ -97,10 +97,10 @@ impl Table {
     pub fn from_column_major(columns: Vec<Column>, rows: usize, values: Vec<f64>) -> Result<Self> {
         if rows.checked_mul(columns.len()) != Some(values.len()) {
             return Err(Error::Shape {
-                what: "the table".into(),
+                subject: "the table".into(),
                 unit: "numbers",
                 expected: rows.saturating_mul(columns.len()),
-                found: values.len(),
+                actual: values.len(),
                 why: format!("{rows} rows of {} columns", columns.len()),
             });
         }
@@ -109,11 +109,11 @@ impl Table {
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::DuplicateName { name: pair[0].to_string() });
         }
-        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
+        if let Some(position) = values.iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite {
-                row: at % rows,
-                column: columns[at / rows].name.clone(),
-                value: values[at],
+                row: position % rows,
+                column: columns[position / rows].name.clone(),
+                value: values[position],
             });
         }
         for (j, column) in columns.iter().enumerate() {
@@ -145,10 +145,10 @@ impl Table {
             let row = row.as_ref();
             if row.len() != d {
                 return Err(Error::Shape {
-                    what: format!("row {}", i + 1),
+                    subject: format!("row {}", i + 1),
                     unit: "numbers",
                     expected: d,
-                    found: row.len(),
+                    actual: row.len(),
                     why: "as in the first row".into(),
                 });
             }
@@ -220,8 +220,8 @@ impl Table {
         }
     }
 
-    /// The same columns with the numbers of others: column j has those of column `from[j]`, which is of its
-    /// kind.
+    /// These columns with permuted numbers: column j gets the numbers of column `from[j]`, which is of the
+    /// same kind.
     pub(crate) fn permute_columns(&self, from: &[usize]) -> Result<Self> {
         let values = from.iter().flat_map(|&j| self.column(j).iter().copied()).collect();
         Self::from_column_major(self.columns.clone(), self.rows, values)
@@ -229,14 +229,14 @@ impl Table {
 
     /// One row: means, and the most frequent levels.
     pub(crate) fn mean_row(&self) -> Self {
-        let of = |(j, column): (usize, &Column)| match &column.kind {
+        let summary = |(j, column): (usize, &Column)| match &column.kind {
             ColumnKind::Numeric => self.column(j).iter().map(|v| v / self.rows as f64).sum::<f64>(),
             ColumnKind::Categorical { levels } => {
                 let count = |level: usize| self.column(j).iter().filter(|v| **v == level as f64).count();
                 (0..levels.len()).rev().max_by_key(|&level| count(level)).unwrap_or(0) as f64
             }
         };
-        let values: Vec<f64> = self.columns.iter().enumerate().map(of).collect();
+        let values: Vec<f64> = self.columns.iter().enumerate().map(summary).collect();
         Self::from_column_major(self.columns.clone(), 1, values).unwrap_or_else(|_| self.select_rows(&[0]))
     }
 
@@ -256,10 +256,10 @@ impl Table {
     pub fn stack(&self, below: &Self) -> Result<Self> {
         if self.columns != below.columns {
             return Err(Error::Shape {
-                what: "the table below".into(),
+                subject: "the table below".into(),
                 unit: "columns",
                 expected: self.width(),
-                found: below.width(),
+                actual: below.width(),
                 why: "the same columns as above".into(),
             });
         }
@@ -279,9 +279,9 @@ impl Table {
         index_of(&self.columns, name)
     }
 
-    /// The same rows, with one more level, the last, in every categorical column: one that no row has, for
-    /// cells that are none of the others. It is called [`UNKNOWN_LEVEL`], in parentheses of its own if a
-    /// level is called so already.
+    /// These rows, with one additional level, the last, in every categorical column, for cells with none of
+    /// the other levels. It is called [`UNKNOWN_LEVEL`], in additional parentheses if a level already has
+    /// that name.
     pub fn with_unknown_level(mut self) -> Self {
         for column in &mut self.columns {
             if let ColumnKind::Categorical { levels } = &mut column.kind {
@@ -296,7 +296,7 @@ impl Table {
     }
 
     /// The columns called `wanted`, in that order, with categorical codes translated to the levels in
-    /// `wanted`. Extra columns are left out. This is how rows meet a model.
+    /// `wanted`. Additional columns are left out. This aligns rows with a model.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`], [`Error::UnseenLevel`], [`Error::WrongKind`].
@@ -340,7 +340,7 @@ impl Table {
                 (ColumnKind::Categorical { .. }, ColumnKind::Numeric) => {
                     return Err(Error::WrongKind {
                         column: column.name.clone(),
-                        found: "text",
+                        actual: "text",
                         expected: "numbers",
                     });
                 }

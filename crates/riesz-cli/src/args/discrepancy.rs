@@ -1,4 +1,4 @@
-//! What the tests of `compare` and `depend` take.
+//! Options of the tests of `compare` and `depend`.
 
 use std::path::PathBuf;
 
@@ -15,12 +15,12 @@ pub fn factors() -> impl TypedValueParser<Value = FactorKind> {
         .try_map(|name| FactorKind::named(&name).ok_or("no such factors"))
 }
 
-/// What both tests take.
+/// Options of both tests.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The test")]
 pub struct TestArgs {
-    /// What of the kernel is looked at: orthogonal factors, one a feature and by pairs, with which no feature
-    /// hides another; or the product of all, as published, in which a strong feature dims the others
+    /// Kernel factors: orthogonal ones, for each feature and each pair, with which no feature hides another;
+    /// or the product of all factors, as published, in which a strong feature hides the others
     #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
     pub factors: FactorKind,
     /// Kernel between rows, an expression as in 'riesz fit'. Several make an aggregated test, whose p-value
@@ -63,14 +63,14 @@ pub struct TestArgs {
     /// [default: words on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the tables.
+    /// Options for reading the tables.
     #[command(flatten)]
     pub table: TableArgs,
 }
 
 impl TestArgs {
-    /// For a table with these columns.
-    pub fn of(&self, header: &[String]) -> Self {
+    /// The options for a table with these columns.
+    pub fn for_header(&self, header: &[String]) -> Self {
         Self {
             ignore: listed_columns(&self.ignore, header),
             categorical: listed_columns(&self.categorical, header),

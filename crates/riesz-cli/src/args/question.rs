@@ -1,4 +1,4 @@
-//! The question as options: where rows come from, and the library's settings.
+//! The question as options: the source of rows, and the library's settings.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::settings::{Explained, SettingArgs};
 
-/// What question to ask of the model.
+/// Options of the question.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The question")]
 pub struct GameArgs {
@@ -43,8 +43,8 @@ pub struct GameArgs {
 }
 
 impl GameArgs {
-    /// An option that was given.
-    pub fn given(&self) -> Option<String> {
+    /// The first option that was given.
+    pub fn first_given(&self) -> Option<String> {
         let options = [
             ("--background", self.background.is_some()),
             ("--baseline", self.baseline.is_some()),
@@ -52,7 +52,8 @@ impl GameArgs {
             ("--ignore", !self.ignore.is_empty()),
             ("--robustness", self.robustness.is_some()),
         ];
-        let own = options.iter().find(|(_, given)| *given).map(|(option, _)| (*option).to_string());
-        self.settings.given().or(own)
+        let own_option =
+            options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| (*option).to_string());
+        self.settings.first_given().or(own_option)
     }
 }

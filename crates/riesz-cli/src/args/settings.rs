@@ -10,13 +10,13 @@ use riesz::setting_schema::{Range, Setting};
 use riesz::{Background, Question};
 use serde_json::{Map, Value};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 
 /// A family of flags.
 pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
-    /// What the flags begin with, after the dashes.
+    /// The prefix of the flags, after the dashes.
     const PREFIX: &'static str = "";
-    /// The flag that they all need, if any.
+    /// The flag that they all require, if any.
     const REQUIRES: Option<&'static str> = None;
     /// The settings.
     fn settings() -> Vec<&'static Setting>;
@@ -30,15 +30,17 @@ pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
     }
 }
 
-/// Settings of questions about some of these; `--seed` is an option of every command.
-fn asked(subjects: &[Subject]) -> impl Iterator<Item = &'static QuestionSetting> {
-    let served = |s: &&QuestionSetting| subjects.iter().any(|subject| s.serves(*subject));
+/// Settings of questions about these subjects; `--seed` is an option of every command.
+fn settings_of(subjects: &[Subject]) -> impl Iterator<Item = &'static QuestionSetting> {
+    let served = |s: &&QuestionSetting| subjects.iter().any(|subject| s.applies_to(*subject));
     SETTINGS.iter().filter(|s| s.setting.name != "seed").filter(served)
 }
 
 fn offered(subjects: &[Subject], setting: &Setting, word: &str) -> bool {
-    asked(subjects)
-        .any(|own| own.setting == *setting && subjects.iter().any(|subject| own.offers(*subject, word)))
+    settings_of(subjects).any(|question_setting| {
+        question_setting.setting == *setting
+            && subjects.iter().any(|subject| question_setting.offers(*subject, word))
+    })
 }
 
 /// The flags of `explain` and `report`.
@@ -51,7 +53,7 @@ impl Explained {
 
 impl Family for Explained {
     fn settings() -> Vec<&'static Setting> {
-        asked(&Self::SUBJECTS).map(|own| &own.setting).collect()
+        settings_of(&Self::SUBJECTS).map(|question_setting| &question_setting.setting).collect()
     }
     fn offers(setting: &Setting, word: &str) -> bool {
         offered(&Self::SUBJECTS, setting, word)
@@ -66,7 +68,7 @@ impl Family for Protected {
     const PREFIX: &'static str = "protect-";
     const REQUIRES: Option<&'static str> = Some("protect");
     fn settings() -> Vec<&'static Setting> {
-        asked(&[Subject::Protection]).map(|own| &own.setting).collect()
+        settings_of(&[Subject::Protection]).map(|question_setting| &question_setting.setting).collect()
     }
     fn offers(setting: &Setting, word: &str) -> bool {
         offered(&[Subject::Protection], setting, word)
@@ -79,35 +81,35 @@ pub struct OfModel;
 
 impl Family for OfModel {
     fn settings() -> Vec<&'static Setting> {
-        let all = ModelKind::all_settings().into_iter();
-        all.filter(|setting| setting.name != "normalize_y").collect()
+        let settings = ModelKind::all_settings().into_iter();
+        settings.filter(|setting| setting.name != "normalize_y").collect()
     }
-    /// Says which kinds of model have a use for it, if not all have.
+    /// The help text, with the kinds of model that use the setting, if not all do.
     fn help(setting: &Setting) -> String {
         let users = MODELS.iter().filter(|kind| kind.settings.contains(&setting));
         let names: Vec<&str> = users.map(|kind| kind.name).collect();
-        let whose =
+        let user_text =
             if names.len() == MODELS.len() { String::new() } else { format!("({}) ", names.join(", ")) };
-        format!("{whose}{}", setting.help)
+        format!("{user_text}{}", setting.help)
     }
 }
 
-/// What was set by the flags of a family.
+/// The settings given by the flags of a family.
 #[derive(Debug, Clone)]
 pub struct SettingArgs<F> {
-    given: Vec<(String, Value)>,
+    entries: Vec<(String, Value)>,
     family: PhantomData<F>,
 }
 
-/// Why a question cannot be asked.
-enum Refusal {
-    OfSetting(riesz::Error),
-    OfRows(Failure),
+/// The reason why a question is refused.
+enum QuestionError {
+    Setting(riesz::Error),
+    Rows(Failure),
 }
 
-impl From<riesz::Error> for Refusal {
+impl From<riesz::Error> for QuestionError {
     fn from(error: riesz::Error) -> Self {
-        Self::OfSetting(error)
+        Self::Setting(error)
     }
 }
 
@@ -116,7 +118,7 @@ impl<F: Family> SettingArgs<F> {
         format!("{}{}", F::PREFIX, name.replace('_', "-"))
     }
 
-    /// The question that the settings ask with this seed; see [`Settings::question`].
+    /// The question of these settings with this seed; see [`Settings::question`].
     pub fn question(
         &self,
         subject: Subject,
@@ -124,52 +126,52 @@ impl<F: Family> SettingArgs<F> {
         seed: u64,
         rows: impl FnOnce(&'static str) -> Result<Background>,
     ) -> Result<Question> {
-        let settings = Settings::new(self.all()).map(|settings| settings.with_seed(seed));
-        let rows = |game| rows(game).map_err(Refusal::OfRows);
-        let asked = settings.map_err(Refusal::from).and_then(|s| s.question(subject, source, rows));
-        asked.map_err(|refusal| match refusal {
-            Refusal::OfSetting(error) => self.spelt(error),
-            Refusal::OfRows(failure) => failure,
+        let settings = Settings::new(self.to_pairs()).map(|settings| settings.with_seed(seed));
+        let rows = |game| rows(game).map_err(QuestionError::Rows);
+        let question = settings.map_err(QuestionError::from).and_then(|s| s.question(subject, source, rows));
+        question.map_err(|error| match error {
+            QuestionError::Setting(error) => self.spelt(error),
+            QuestionError::Rows(error) => error,
         })
     }
 
-    /// The same without these settings.
-    pub fn without(&self, names: &[&str]) -> Self {
-        let given = self.given.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned();
-        Self { given: given.collect(), family: PhantomData }
+    /// These settings without those of these names.
+    pub fn excluding(&self, names: &[&str]) -> Self {
+        let remaining = self.entries.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned();
+        Self { entries: remaining.collect(), family: PhantomData }
     }
 
-    /// The same with this setting, unless it was given.
+    /// These settings with a default value, unless the setting was given.
     pub fn or(mut self, name: &str, value: Value) -> Self {
         if self.value(name).is_none() {
-            self.given.push((name.to_string(), value));
+            self.entries.push((name.to_string(), value));
         }
         self
     }
 
-    /// All that was set.
-    pub fn all(&self) -> impl Iterator<Item = (String, Value)> {
-        self.given.iter().cloned()
+    /// All settings.
+    pub fn to_pairs(&self) -> impl Iterator<Item = (String, Value)> {
+        self.entries.iter().cloned()
     }
 
-    /// A flag that was given.
-    pub fn given(&self) -> Option<String> {
-        self.given.first().map(|(name, _)| format!("--{}", Self::flag(name)))
+    /// The first flag that was given.
+    pub fn first_given(&self) -> Option<String> {
+        self.entries.first().map(|(name, _)| format!("--{}", Self::flag(name)))
     }
 
-    /// What was set under this name.
+    /// The value under this name.
     pub fn value(&self, name: &str) -> Option<&Value> {
-        self.given.iter().find(|(given, _)| given == name).map(|(_, value)| value)
+        self.entries.iter().find(|(entry_name, _)| entry_name == name).map(|(_, value)| value)
     }
 
-    /// What was given, `--game baseline --ridge 0.1`; nothing if all was left to defaults.
+    /// The given settings as text, `--game baseline --ridge 0.1`; nothing if all are defaults.
     pub fn words(&self) -> Option<String> {
         let word = |(name, value): &(String, Value)| match value {
             Value::Bool(true) => format!("--{}", Self::flag(name)),
             Value::String(text) => format!("--{} {text}", Self::flag(name)),
             value => format!("--{} {value}", Self::flag(name)),
         };
-        (!self.given.is_empty()).then(|| self.given.iter().map(word).collect::<Vec<_>>().join(" "))
+        (!self.entries.is_empty()).then(|| self.entries.iter().map(word).collect::<Vec<_>>().join(" "))
     }
 
     /// An error of the library, about the flag as it was given.
@@ -244,11 +246,11 @@ fn value(range: Range, text: &str) -> Value {
 
 impl<F: Family> FromArgMatches for SettingArgs<F> {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let given = F::settings().into_iter().filter_map(|setting| {
+        let entries = F::settings().into_iter().filter_map(|setting| {
             let text = matches.get_one::<String>(&Self::flag(setting.name))?;
             Some((setting.name.to_string(), value(setting.range, text)))
         });
-        Ok(Self { given: given.collect(), family: PhantomData })
+        Ok(Self { entries: entries.collect(), family: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {

@@ -10,12 +10,12 @@ use riesz_report::{PlotOptions, render_component};
 use crate::args::{FeatureArgs, Format, Global, TableArgs};
 use crate::commands::importance::typed;
 use crate::console::Console;
-use crate::failure::{Failure, Result};
-use crate::games::read_groups;
+use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::models::read_model;
 use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
+use crate::question_args::read_groups;
 
 /// Arguments of `anova`.
 #[derive(Debug, clap::Args)]
@@ -38,8 +38,8 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
     /// A feature, or two; again for more components [default: each feature alone]
-    #[arg(long, value_name = "FEATURE[,FEATURE]")]
-    pub of: Vec<String>,
+    #[arg(long = "of", value_name = "FEATURE[,FEATURE]")]
+    pub components: Vec<String>,
     /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
@@ -50,10 +50,10 @@ pub struct Args {
     /// [default: CSV on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the table.
+    /// Options for reading the table.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
 }
@@ -71,8 +71,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let inputs = Background::from(x.clone());
     let components = Components::new(model, &inputs, groups.or_else(|| saved.groups.clone()))?;
     let sets = sets(args, &components)?;
-    let known = saved.covariance.as_ref().filter(|own| own.is_of_data());
-    let posterior = known.map(|own| Posterior::new(model, own)).transpose()?;
+    let known = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
+    let posterior = known.map(|covariance| Posterior::new(model, covariance)).transpose()?;
     let progress = console.progress("taking the model apart");
     let curves = sets
         .iter()
@@ -89,7 +89,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let output = match &args.output_name {
         None => 0,
-        Some(name) => curve.output_names.iter().position(|own| own == name).ok_or_else(|| {
+        Some(name) => curve.output_names.iter().position(|known| known == name).ok_or_else(|| {
             Failure::input(format!("there is no output '{name}': there is {}", curve.output_names.join(", ")))
         })?,
     };
@@ -107,36 +107,36 @@ fn picture(global: &Global, path: Option<&Path>) -> Option<bool> {
     }
 }
 
-/// The components that are asked for, by the numbers of their features.
+/// The requested components, as the numbers of their features.
 fn sets(args: &Args, components: &Components<'_>) -> Result<Vec<Vec<usize>>> {
     let players = components.players();
-    if args.of.is_empty() {
-        let alone: Vec<Vec<usize>> =
+    if args.components.is_empty() {
+        let single: Vec<Vec<usize>> =
             (0..players.len()).filter(|&j| players[j].columns.len() <= 2).map(|j| vec![j]).collect();
-        return if alone.is_empty() {
+        return if single.is_empty() {
             Err(Failure::input("no feature has one or two columns, which make a curve or a surface"))
         } else {
-            Ok(alone)
+            Ok(single)
         };
     }
     let known = || players.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
     let number = |name: &str| {
-        let found = players.iter().position(|p| p.name == name);
-        found.ok_or_else(|| {
+        let position = players.iter().position(|p| p.name == name);
+        position.ok_or_else(|| {
             Failure::input(format!("there is no feature '{name}': the features are {}", known()))
         })
     };
     let set = |text: &String| {
         // A name may hold a comma itself.
-        let mut own = match number(text) {
+        let mut columns = match number(text) {
             Ok(j) => vec![j],
             Err(_) => text.split(',').map(|name| number(name.trim())).collect::<Result<Vec<_>>>()?,
         };
-        own.sort_unstable();
-        own.dedup();
-        Ok(own)
+        columns.sort_unstable();
+        columns.dedup();
+        Ok(columns)
     };
-    args.of.iter().map(set).collect()
+    args.components.iter().map(set).collect()
 }
 
 fn table(
@@ -159,13 +159,13 @@ fn table(
                 texts[0].push(name.clone());
                 texts[1].push(output.clone());
                 for (k, (place, number)) in places.iter_mut().zip(&mut numbers).enumerate() {
-                    let each: usize = curve.axes.iter().skip(k + 1).map(|axis| axis.at.len()).product();
+                    let stride: usize = curve.axes.iter().skip(k + 1).map(|axis| axis.grid.len()).product();
                     let axis = curve.axes.get(k);
-                    let at = axis.map(|axis| r / each % axis.at.len());
-                    number.push(axis.zip(at).map_or(f64::NAN, |(axis, at)| axis.at[at]));
-                    let text = axis.zip(at).map(|(axis, at)| match &axis.levels {
-                        Some(levels) => levels[at].clone(),
-                        None => axis.at[at].to_string(),
+                    let position = axis.map(|axis| r / stride % axis.grid.len());
+                    number.push(axis.zip(position).map_or(f64::NAN, |(axis, position)| axis.grid[position]));
+                    let text = axis.zip(position).map(|(axis, position)| match &axis.levels {
+                        Some(levels) => levels[position].clone(),
+                        None => axis.grid[position].to_string(),
                     });
                     place.push(text.unwrap_or_default());
                 }
@@ -181,5 +181,5 @@ fn table(
     let count = values.len();
     columns.push(("value", Cells::Numbers(values)));
     columns.extend((sd.len() == count).then_some(("sd", Cells::Numbers(sd))));
-    TableWriter::whole(path, format, columns)
+    TableWriter::write_columns(path, format, columns)
 }

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::discrepancy::{MmdEstimator, TestResult, TwoSampleTest, Witness, witness};
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Kernel, Table};
 
 use crate::args::{Global, TestArgs};
 use crate::console::{Console, note_once, watched};
-use crate::failure::{Failure, Result};
-use crate::finding::{Finding, brief, form, kernels, settings};
+use crate::exit::{Failure, Result};
 use crate::io::cells::FRONT_END;
 use crate::io::columns::Columns;
 use crate::io::units::Units;
+use crate::test_output::{TestOutput, brief, form, kernels, settings};
 
 /// Features whose witness functions stand on the page.
 const WITNESSES: usize = 4;
@@ -35,12 +35,12 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     pub first: PathBuf,
     /// Second sample; its columns are matched by name
-    #[arg(value_hint = ValueHint::FilePath, conflicts_with = "by")]
+    #[arg(value_hint = ValueHint::FilePath, conflicts_with = "split_column")]
     pub second: Option<PathBuf>,
     /// One table in place of two: compare rows by the two values of this column, or COL=VALUE with all others
-    #[arg(long, value_name = "COL[=VALUE]")]
-    pub by: Option<String>,
-    /// How MMD² is estimated: over all pairs of rows (unbiased, or biased and never negative), or over
+    #[arg(long = "by", value_name = "COL[=VALUE]")]
+    pub split_column: Option<String>,
+    /// Estimator of MMD²: over all pairs of rows (unbiased, or biased and never negative), or over
     /// consecutive blocks in time that grows linearly (linear: blocks of 2)
     #[arg(long, value_name = "WAY", value_parser = ["unbiased", "biased", "linear", "block"], default_value = "unbiased")]
     pub estimator: String,
@@ -57,7 +57,7 @@ pub struct Args {
     pub test: TestArgs,
 }
 
-/// What becomes of missing cells in samples that are compared.
+/// Treatment of missing cells in the compared samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum MissingCells {
     /// They are an error.
@@ -65,11 +65,11 @@ pub enum MissingCells {
     Error,
     /// Their rows are left out, and counted.
     Drop,
-    /// That they are missing is compared.
+    /// Whether a cell is missing is compared too.
     Compare,
 }
 
-/// What missing categories are called.
+/// The level of missing categories.
 const MISSING: &str = "(missing)";
 
 /// Reads two samples, tests whether they differ, and writes what was found.
@@ -99,46 +99,49 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         settings: settings(&args.test, global, &pooled)?,
     };
     let message = format!("comparing {n} with {m} rows");
-    let mut found = watched(&console, &message, &test.settings.progress, || test.run(&first, &second))?;
-    if let Some(attributions) = &mut found.attributions {
+    let mut result = watched(&console, &message, &test.settings.progress, || test.run(&first, &second))?;
+    if let Some(attributions) = &mut result.attributions {
         let run = &mut attributions.explanation.provenance.run;
-        run.extend([Fact::new("first sample", &names[0]), Fact::new("second sample", &names[1])]);
+        run.extend([CardEntry::new("first sample", &names[0]), CardEntry::new("second sample", &names[1])]);
     }
-    let verdict = verdict(&found, &names);
-    let kernel = found.by_kernel[found.chosen].kernel.clone();
-    let finding = Finding {
+    let verdict = verdict(&result, &names);
+    let kernel = result.by_kernel[result.chosen].kernel.clone();
+    let finding = TestOutput {
         name: "MMD²",
         title: format!("{} against {}", names[0], names[1]),
         verdict,
-        found: &found,
+        result: &result,
         // Only a page shows them.
-        witnesses: &|| witnesses(&first, &second, &kernel, &found),
+        witnesses: &|| witnesses(&first, &second, &kernel, &result),
     };
     finding.write(&args.test, format, &console)
 }
 
-fn verdict(found: &TestResult, names: &[String; 2]) -> String {
+fn verdict(result: &TestResult, names: &[String; 2]) -> String {
     let [first, second] = names;
-    match found.pvalue {
+    match result.pvalue {
         None => {
-            format!("MMD² between {first} and {second} is {}; no test was asked for.", brief(found.statistic))
+            format!(
+                "MMD² between {first} and {second} is {}; no test was asked for.",
+                brief(result.statistic)
+            )
         }
         Some(p) if p <= 0.05 => format!(
             "The samples differ: if {first} and {second} had one distribution, MMD² would be {} or larger \
              with probability {p:.3}.",
-            brief(found.statistic)
+            brief(result.statistic)
         ),
         Some(p) => format!(
             "No difference is seen: if {first} and {second} had one distribution, MMD² would be {} or \
              larger with probability {p:.3}.",
-            brief(found.statistic)
+            brief(result.statistic)
         ),
     }
 }
 
-/// Those of the columns of the features that contribute most.
-fn witnesses(first: &Table, second: &Table, kernel: &Kernel, found: &TestResult) -> Result<Vec<Witness>> {
-    let Some(attributions) = &found.attributions else { return Ok(Vec::new()) };
+/// The witness functions along the columns with the largest values.
+fn witnesses(first: &Table, second: &Table, kernel: &Kernel, result: &TestResult) -> Result<Vec<Witness>> {
+    let Some(attributions) = &result.attributions else { return Ok(Vec::new()) };
     let explanation = &attributions.explanation;
     let order = attributions.order();
     let columns = order.iter().filter_map(|&j| match explanation.players[j].columns.as_slice() {
@@ -165,10 +168,10 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     };
     let rows = source(&args.first).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
-    let test = &test.of(&header);
+    let test = &test.for_header(&header);
     rows.places(test.ignore.iter().chain(&test.categorical))?;
-    let by = args.by.as_deref().map(|by| split(by, &header));
-    let by_column = by.as_ref().map(|(column, _)| column.clone());
+    let split_by = args.split_column.as_deref().map(|text| split(text, &header));
+    let by_column = split_by.as_ref().map(|(column, _)| column.clone());
     let features: Vec<String> = header
         .iter()
         .filter(|c| !test.ignore.contains(c) && by_column.as_ref() != Some(c))
@@ -180,8 +183,8 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     let mut wanted = features.clone();
     wanted.extend(by_column.clone());
     let columns = Columns::read(rows, &wanted)?;
-    if let Some((column, value)) = by {
-        let all = tables(&[&columns], &features, &test.categorical, args.missing, console)?.remove(0);
+    if let Some((column, value)) = split_by {
+        let table = tables(&[&columns], &features, &test.categorical, args.missing, console)?.remove(0);
         let (levels, codes) = columns.levels(&column)?;
         let level = match &value {
             Some(value) => levels.iter().position(|l| l == value).ok_or_else(|| {
@@ -200,8 +203,8 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
                 )));
             }
         };
-        let of = |own: bool| -> Vec<usize> {
-            (0..all.rows()).filter(|&i| (codes[i] == level as f64) == own).collect()
+        let rows_where = |in_level: bool| -> Vec<usize> {
+            (0..table.rows()).filter(|&i| (codes[i] == level as f64) == in_level).collect()
         };
         let first = format!("{column} = {}", levels[level]);
         let second = match levels.as_slice() {
@@ -209,8 +212,8 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
             _ => "all others".into(),
         };
         return Ok(TwoSamples {
-            first: all.select_rows(&of(true)),
-            second: all.select_rows(&of(false)),
+            first: table.select_rows(&rows_where(true)),
+            second: table.select_rows(&rows_where(false)),
             names: [first, second],
         });
     }
@@ -224,10 +227,11 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
         let extra = riesz::error::listed(&extra);
         console.warn(format!("{} has columns that {name} lacks, which are left out: {extra}", rows.name));
     }
-    let others = Columns::read(rows, &features)?;
-    let mut both = tables(&[&columns, &others], &features, &test.categorical, args.missing, console)?;
-    let second = both.remove(1);
-    Ok(TwoSamples { first: both.remove(0), second, names: [name, others.name] })
+    let second_columns = Columns::read(rows, &features)?;
+    let mut samples =
+        tables(&[&columns, &second_columns], &features, &test.categorical, args.missing, console)?;
+    let second = samples.remove(1);
+    Ok(TwoSamples { first: samples.remove(0), second, names: [name, second_columns.name] })
 }
 
 /// Samples as tables of the same columns. A column of any of them that holds text is one of levels in all.
@@ -276,8 +280,8 @@ fn tables(
             for (sample, columns) in samples.iter().zip(&mut columns) {
                 let (mut levels, mut codes) = sample.levels_or_missing(feature)?;
                 if codes.iter().any(|code| code.is_nan()) {
-                    let own = levels.len() as f64;
-                    codes.iter_mut().filter(|code| code.is_nan()).for_each(|code| *code = own);
+                    let missing_code = levels.len() as f64;
+                    codes.iter_mut().filter(|code| code.is_nan()).for_each(|code| *code = missing_code);
                     levels.push(MISSING.into());
                 }
                 let kind = ColumnKind::Categorical { levels };
@@ -314,8 +318,8 @@ fn tables(
             }
         }
     }
-    let table = |(own, sample): (Vec<(Column, Vec<f64>)>, &&Columns)| {
-        let (names, values): (Vec<Column>, Vec<Vec<f64>>) = own.into_iter().unzip();
+    let table = |(entries, sample): (Vec<(Column, Vec<f64>)>, &&Columns)| {
+        let (names, values): (Vec<Column>, Vec<Vec<f64>>) = entries.into_iter().unzip();
         Ok(Table::from_column_major(names, sample.rows(), values.concat())?)
     };
     columns.into_iter().zip(samples).map(table).collect()
@@ -324,9 +328,9 @@ fn tables(
 /// Warns of a category that two samples spell with capital letters in different places.
 fn warn_of_spellings(samples: &[&Columns], feature: &str) -> Result<()> {
     let [first, second] = samples else { return Ok(()) };
-    let (levels, others) = (first.levels_or_missing(feature)?.0, second.levels_or_missing(feature)?.0);
+    let (levels, second_levels) = (first.levels_or_missing(feature)?.0, second.levels_or_missing(feature)?.0);
     let differs = |level: &&String| !levels.contains(level);
-    let pair = others.iter().filter(differs).find_map(|other| {
+    let pair = second_levels.iter().filter(differs).find_map(|other| {
         Some((levels.iter().find(|level| level.to_lowercase() == other.to_lowercase())?, other))
     });
     if let Some((level, other)) = pair {
@@ -340,9 +344,9 @@ fn warn_of_spellings(samples: &[&Columns], feature: &str) -> Result<()> {
 }
 
 /// `COL` or `COL=VALUE`; a column's own name may hold an equals sign.
-fn split(by: &str, header: &[String]) -> (String, Option<String>) {
-    match by.split_once('=') {
-        Some((column, value)) if !header.iter().any(|h| h == by) => (column.into(), Some(value.into())),
-        _ => (by.into(), None),
+fn split(text: &str, header: &[String]) -> (String, Option<String>) {
+    match text.split_once('=') {
+        Some((column, value)) if !header.iter().any(|h| h == text) => (column.into(), Some(value.into())),
+        _ => (text.into(), None),
     }
 }

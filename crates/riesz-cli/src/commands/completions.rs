@@ -1,6 +1,6 @@
 //! `riesz completions`.
 
-use crate::failure::Result;
+use crate::exit::Result;
 use crate::io::output::write_all;
 
 /// Arguments of `completions`.

@@ -6,7 +6,7 @@ use clap::ValueHint;
 use riesz::format::{libsvm, model};
 
 use crate::args::FeatureArgs;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::models::read_model;
 use crate::io::output::write_all;
 
@@ -29,7 +29,7 @@ pub struct Args {
     /// Model file to write
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
 }

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::ValueHint;
-use riesz::explanation::Fact;
 use riesz::fit::{GaussianProcess, SupportVectorRegressor};
 use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::model_card::CardEntry;
 use riesz::{Explainer, Explanation, Game, KernelExpansion, Matrix, Table};
 use riesz_report::ReportOptions;
 use serde_json::json;
 
 use crate::args::Global;
 use crate::console::Console;
-use crate::explaining::Certificate;
-use crate::failure::Result;
+use crate::exit::Result;
+use crate::explain_run::Certificate;
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
 use crate::io::output::write_all;
@@ -71,9 +71,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let text = if as_json { record(&explanations) } else { table(&explanations) };
     write_all(None, text.as_bytes())?;
     console.note(certificate.words());
-    let mut all = explanations.into_iter().map(|(_, e)| e);
-    if let (Some(path), Some(mut page)) = (&args.output, all.next()) {
-        all.try_for_each(|other| page.concat_outputs(other))?;
+    let mut remaining = explanations.into_iter().map(|(_, e)| e);
+    if let (Some(path), Some(mut page)) = (&args.output, remaining.next()) {
+        remaining.try_for_each(|other| page.concat_outputs(other))?;
         let options =
             ReportOptions { title: "Diabetes progression, explained".into(), ..ReportOptions::default() };
         write_all(Some(path), riesz_report::report(&page, &options)?.as_bytes())?;
@@ -86,7 +86,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 /// From features and target to a model.
 type Fit = fn(&Table, &[f64]) -> Result<KernelExpansion>;
 
-/// What is fitted, and how.
+/// The models of the demonstration, each with the function that fits it.
 const MODELS: [(&str, Fit); 2] =
     [("Gaussian process", gaussian_process), ("support vector machine", support_vector_machine)];
 
@@ -106,9 +106,9 @@ fn explain(model: &KernelExpansion, x: &Table, background: &Table, seed: u64) ->
     let game = Game::Interventional { background: background.clone().into() };
     let mut explanation = Explainer::new(model, game)?.explain(x)?;
     explanation.provenance.run.extend([
-        Fact::new("rows", "bundled diabetes data (442 patients)"),
-        Fact::new("background", format!("{} of these rows", background.rows())),
-        Fact::new("seed", seed),
+        CardEntry::new("rows", "bundled diabetes data (442 patients)"),
+        CardEntry::new("background", format!("{} of these rows", background.rows())),
+        CardEntry::new("seed", seed),
     ]);
     Ok(explanation)
 }

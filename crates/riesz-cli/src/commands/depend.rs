@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::discrepancy::{IndependenceTest, Null, TestResult, residuals};
-use riesz::explanation::Fact;
 use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::model_card::CardEntry;
 use riesz::{Kernel, Table};
 
 use crate::args::{Global, RowArgs, TestArgs};
 use crate::console::{Console, watched};
-use crate::failure::{Failure, Result};
-use crate::finding::{Finding, brief, form, kernels, settings};
+use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
+use crate::test_output::{TestOutput, brief, form, kernels, settings};
 
 /// Arguments of `depend`.
 #[derive(Debug, Clone, clap::Args)]
@@ -36,12 +36,12 @@ pub struct Args {
     pub target: Vec<String>,
     /// Take away first what these columns say of the means of target and features (conditional independence;
     /// numbers only)
-    #[arg(long, value_name = "COL,…")]
-    pub given: Vec<String>,
+    #[arg(long = "given", value_name = "COL,…")]
+    pub conditioning: Vec<String>,
     /// Kernel between targets, an expression [default: as for features]
     #[arg(long, value_name = "EXPR")]
     pub target_kernel: Option<String>,
-    /// How HSIC is estimated
+    /// Estimator of HSIC
     #[arg(long, value_name = "WAY", value_parser = ["biased", "unbiased"], default_value = "biased")]
     pub estimator: String,
     /// Share the statistic out to the targets instead of the features
@@ -51,7 +51,7 @@ pub struct Args {
     /// permutations
     #[arg(long, value_name = "ROWS")]
     pub wild_bootstrap: Option<f64>,
-    /// What becomes of rows with missing cells.
+    /// Treatment of rows with missing cells.
     #[command(flatten)]
     pub rows: RowArgs,
     /// The test.
@@ -63,41 +63,42 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = form(&args.test, global)?;
     let test = &args.test;
-    let rows = args.rows.of(test.table.source(&args.data)).open()?;
+    let rows = args.rows.apply_to(test.table.source(&args.data)).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
     let args = &Args {
         target: listed_columns(&args.target, &header),
-        given: listed_columns(&args.given, &header),
-        test: args.test.of(&header),
+        conditioning: listed_columns(&args.conditioning, &header),
+        test: args.test.for_header(&header),
         ..args.clone()
     };
     let test = &args.test;
-    rows.places(args.target.iter().chain(&args.given).chain(&test.ignore).chain(&test.categorical))?;
-    if let Some(both) = args.given.iter().find(|c| args.target.contains(c)) {
-        return Err(Failure::input(format!("column '{both}' cannot be a target and given: leave one out")));
+    rows.places(args.target.iter().chain(&args.conditioning).chain(&test.ignore).chain(&test.categorical))?;
+    if let Some(shared) = args.conditioning.iter().find(|c| args.target.contains(c)) {
+        return Err(Failure::input(format!("column '{shared}' cannot be a target and given: leave one out")));
     }
     let features: Vec<String> = header
         .iter()
-        .filter(|c| !args.target.contains(c) && !args.given.contains(c) && !test.ignore.contains(c))
+        .filter(|c| !args.target.contains(c) && !args.conditioning.contains(c) && !test.ignore.contains(c))
         .cloned()
         .collect();
     if features.is_empty() {
         return Err(Failure::input(format!("{name}: no column is left that the target could depend on")));
     }
-    let wanted: Vec<String> = features.iter().chain(&args.target).chain(&args.given).cloned().collect();
+    let wanted: Vec<String> =
+        features.iter().chain(&args.target).chain(&args.conditioning).cloned().collect();
     let columns = Columns::read(rows, &wanted)?;
     let table = |names: &[String]| columns.table(names, &test.categorical, &console);
     let (mut x, mut y) = (table(&features)?, table(&args.target)?);
-    if !args.given.is_empty() {
-        let given = table(&args.given)?;
+    if !args.conditioning.is_empty() {
+        let conditions = table(&args.conditioning)?;
         let progress = console.progress("taking away what is given");
-        (x, y) = (residuals(&x, &given)?, residuals(&y, &given)?);
+        (x, y) = (residuals(&x, &conditions)?, residuals(&y, &conditions)?);
         drop(progress);
     }
     // The kernels belong to the features and the targets, whichever of them the statistic is shared out to.
     let target_kernel = args.target_kernel.as_deref().map(|text| expression(text, &y, args)).transpose()?;
-    let (by, other) = if args.by_target { (&y, &x) } else { (&x, &y) };
-    let (own, others) = if args.by_target {
+    let (attributed, other) = if args.by_target { (&y, &x) } else { (&x, &y) };
+    let (feature_kernels, other_kernel) = if args.by_target {
         let of_features = kernels(test, &x)?;
         if of_features.len() > 1 {
             return Err(Failure::input(
@@ -109,26 +110,26 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         (kernels(test, &x)?, target_kernel)
     };
     let hsic = IndependenceTest {
-        kernels: own,
-        target_kernel: others,
+        kernels: feature_kernels,
+        target_kernel: other_kernel,
         unbiased: args.estimator == "unbiased",
         null: args.wild_bootstrap.map_or(Null::Permutation, Null::WildBootstrap),
-        settings: settings(test, global, by)?,
+        settings: settings(test, global, attributed)?,
     };
     let message = format!("testing {} rows", x.rows());
-    let mut found = watched(&console, &message, &hsic.settings.progress, || hsic.run(by, other))?;
-    if let Some(attributions) = &mut found.attributions {
+    let mut result = watched(&console, &message, &hsic.settings.progress, || hsic.run(attributed, other))?;
+    if let Some(attributions) = &mut result.attributions {
         let run = &mut attributions.explanation.provenance.run;
-        run.extend([Fact::new("data", &name), Fact::new("target", args.target.join(", "))]);
-        if !args.given.is_empty() {
-            run.push(Fact::new("given", args.given.join(", ")));
+        run.extend([CardEntry::new("data", &name), CardEntry::new("target", args.target.join(", "))]);
+        if !args.conditioning.is_empty() {
+            run.push(CardEntry::new("given", args.conditioning.join(", ")));
         }
     }
-    let finding = Finding {
+    let finding = TestOutput {
         name: "HSIC",
         title: format!("What {} depends on", args.target.join(", ")),
-        verdict: verdict(&found, args),
-        found: &found,
+        verdict: verdict(&result, args),
+        result: &result,
         witnesses: &|| Ok(Vec::new()),
     };
     finding.write(test, format, &console)
@@ -140,22 +141,22 @@ fn expression(text: &str, y: &Table, args: &Args) -> Result<Kernel> {
     Ok(KernelExpression::parse(text)?.resolve(y, &units)?)
 }
 
-fn verdict(found: &TestResult, args: &Args) -> String {
+fn verdict(result: &TestResult, args: &Args) -> String {
     let target = args.target.join(", ");
-    let beyond = match args.given.as_slice() {
+    let condition = match args.conditioning.as_slice() {
         [] => String::new(),
         given => format!(" beyond what {} says of both", given.join(", ")),
     };
-    let value = brief(found.statistic);
-    match found.pvalue {
-        None => format!("HSIC of {target} and the features is {value}{beyond}; no test was asked for."),
+    let value = brief(result.statistic);
+    match result.pvalue {
+        None => format!("HSIC of {target} and the features is {value}{condition}; no test was asked for."),
         Some(p) if p <= 0.05 => format!(
-            "{target} depends on the features{beyond}: if it did not, HSIC would be {value} or larger with \
-             probability {p:.3}."
+            "{target} depends on the features{condition}: if it did not, HSIC would be {value} or larger \
+             with probability {p:.3}."
         ),
         Some(p) => format!(
-            "No dependence of {target} on the features is seen{beyond}: without any, HSIC would be {value} \
-             or larger with probability {p:.3}."
+            "No dependence of {target} on the features is seen{condition}: without any, HSIC would be \
+             {value} or larger with probability {p:.3}."
         ),
     }
 }

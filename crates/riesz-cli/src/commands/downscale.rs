@@ -1,18 +1,18 @@
 //! `riesz downscale`: a map of single rows from averages or totals over bags of them.
 
 mod check;
-mod counted;
+mod counts;
 mod explain;
 mod fit;
-mod learn;
 mod map;
-mod page;
+mod map_rows;
 mod predict;
-mod rows;
+mod report;
+mod shared_fit;
 
 use crate::args::Global;
 use crate::console::Console;
-use crate::failure::Result;
+use crate::exit::Result;
 
 /// Arguments of `downscale`.
 #[derive(Debug, clap::Args)]

@@ -4,13 +4,13 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use riesz::explanation::Fact;
 use riesz::format::explanation_json::SavedExplanation;
+use riesz::model_card::CardEntry;
 
 use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::explaining::{Asked, Certificate, Explaining, Whole, write_explanation};
-use crate::failure::Result;
+use crate::exit::Result;
+use crate::explain_run::{Certificate, CollectedExplanation, ExplainRequest, Explaining, write_explanation};
 use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::values;
@@ -70,13 +70,13 @@ pub struct Args {
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
-    /// What becomes of cells that the model cannot take.
+    /// Treatment of cells that the model cannot use.
     #[command(flatten)]
     pub cells: CellArgs,
 }
@@ -89,30 +89,30 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let table = &args.features.tables(&args.table);
     let (seed, variance) = (global.seed, args.variance);
     let (game, features, cells) = (&args.game, &args.features, args.cells);
-    let asked = Asked { game, table, features, cells, seed, variance };
+    let request = ExplainRequest { game, table, features, cells, seed, variance };
     if let Some(count) = args.top_interactions {
         let wanted = Wanted { count: count.get(), limit: args.max_pairs };
-        return top::run(&args.model, rows, &asked, wanted, (path, format), &console);
+        return top::run(&args.model, rows, &request, wanted, (path, format), &console);
     }
     let saved;
     let explaining = match program::command(&args.model) {
-        Some(command) => Explaining::of_program(command, rows, &asked, &console)?,
+        Some(command) => Explaining::of_program(command, rows, &request, &console)?,
         None => {
             saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-            Explaining::of_model((&saved, &args.model), rows, &asked, &console)?
+            Explaining::of_model((&saved, &args.model), rows, &request, &console)?
         }
     };
     let mut certificate = Certificate::default();
     let (width, is_json) = (explaining.width, format == Format::Json);
     let mut sink = match is_json {
-        true => Sink::Json(Box::new(Whole::of_width(width)), Output::open(path)?),
+        true => Sink::Json(Box::new(CollectedExplanation::of_width(width)), Output::open(path)?),
         false => Sink::Table(path, format, None),
     };
     let add = |chunk: SavedExplanation| {
         certificate.include(&chunk.explanation);
         sink.add(chunk)
     };
-    let (done, facts) = explaining.each(&console, add, is_json)?;
+    let (done, facts) = explaining.for_each_chunk(&console, add, is_json)?;
     sink.finish(facts)?;
     console.note(format!("{done} rows explained; {}", certificate.words()));
     certificate.check()
@@ -121,13 +121,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 /// Where explanations go, chunk by chunk.
 enum Sink<'a> {
     Table(Option<&'a Path>, Format, Option<Box<values::Writer>>),
-    Json(Box<Whole>, Output),
+    Json(Box<CollectedExplanation>, Output),
 }
 
 impl Sink<'_> {
     fn add(&mut self, chunk: SavedExplanation) -> Result<()> {
         match self {
-            Self::Json(whole, _) => whole.add(chunk),
+            Self::Json(collector, _) => collector.add(chunk),
             Self::Table(path, format, writer) => {
                 let writer = match writer {
                     Some(writer) => writer,
@@ -138,11 +138,11 @@ impl Sink<'_> {
         }
     }
 
-    fn finish(self, facts: Vec<Fact>) -> Result<()> {
+    fn finish(self, facts: Vec<CardEntry>) -> Result<()> {
         match self {
             Self::Table(_, _, writer) => writer.map_or(Ok(()), |writer| writer.finish(facts)),
-            Self::Json(whole, output) => {
-                let SavedExplanation { explanation, decisions } = whole.finish(facts)?;
+            Self::Json(collector, output) => {
+                let SavedExplanation { explanation, decisions } = collector.finish(facts)?;
                 write_explanation(output, &explanation, decisions.as_ref())
             }
         }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use riesz::columns::FEW_ROWS;
-use riesz::explanation::Fact;
 use riesz::fit::nystrom::Kind;
 use riesz::fit::{FitTask, FittedModel, MODELS, ModelKind, OptionalInput, OutputType, Target};
 use riesz::format::model::{SavedModel, to_bytes};
 use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::model_card::CardEntry;
 use riesz::question::{Source, Subject};
 use riesz::setting_schema::SettingValues;
 use riesz::{
@@ -20,13 +20,13 @@ use riesz::{
 
 use crate::args::{FeatureNames, Global, OfModel, Protected, RowArgs, SettingArgs, TableArgs};
 use crate::console::{Console, aligned, watched};
-use crate::failure::{Failure, Result};
-use crate::games::read_groups;
+use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::dataset::{Dataset, single};
 use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
 use crate::io::output::Output;
+use crate::question_args::read_groups;
 
 const FIT_EXAMPLES: &str = "\
 Examples:
@@ -71,7 +71,7 @@ pub struct Args {
     /// Columns whose numbers are names of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
-    /// What becomes of rows with missing cells.
+    /// Treatment of rows with missing cells.
     #[command(flatten)]
     pub rows: RowArgs,
     /// Take columns (and the target of svr and gp) as they are instead of standardising them
@@ -84,7 +84,7 @@ pub struct Args {
     /// the training rows are penalised
     #[arg(long, value_name = "FEATURE,…")]
     pub protect: Vec<String>,
-    /// How strongly: the penalty is STRENGTH/n times the sum of squared values
+    /// Strength of the penalty: it is STRENGTH/n times the sum of squared values
     #[arg(
         long,
         value_name = "STRENGTH",
@@ -114,25 +114,27 @@ pub struct Args {
     /// Model file to write
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the table.
+    /// Options for reading the table.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What the features of a LIBSVM data file are called.
+    /// Names of the features of a LIBSVM data file.
     #[command(flatten)]
     pub called: FeatureNames,
 }
 
 impl Args {
-    /// The settings of the model, after refusing what this kind of model has no use for.
+    /// The settings of the model; refuses settings that this kind of model does not have.
     pub fn values(&self) -> Result<SettingValues> {
         let kind = self.model;
-        let given = [
+        let inputs = [
             (OptionalInput::Penalty, !self.protect.is_empty()),
             (OptionalInput::RowNoise, self.row_noise.is_some()),
             (OptionalInput::SampleWeight, self.sample_weight.is_some()),
         ];
-        let admitted =
-            given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| kind.check_input(input));
+        let admitted = inputs
+            .into_iter()
+            .filter(|(_, is_given)| *is_given)
+            .try_for_each(|(input, _)| kind.check_input(input));
         admitted.map_err(SettingArgs::<OfModel>::flagged)?;
         // Refits are kept as a posterior is; those of regressions through landmarks are at hand.
         let refits =
@@ -151,8 +153,8 @@ impl Args {
         }
         let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
         let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
-        let given = self.settings.all().chain(raw);
-        kind.values(given).map_err(|error| self.settings.spelt(error))
+        let values = self.settings.to_pairs().chain(raw);
+        kind.values(values).map_err(|error| self.settings.spelt(error))
     }
 }
 
@@ -173,14 +175,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let job = job.filter(|job| {
         !matches!(job.kind, Kind::Process(_)) || args.row_noise.is_none() && args.target.len() == 1
     });
-    let like = args.rows.of(args.table.source(Path::new("")));
+    let like = args.rows.apply_to(args.table.source(Path::new("")));
     let data = match &job {
         Some(_) => Some(Dataset::open(&args.data, &like)?),
         None => None,
     };
     let rows = match (&data, single(&args.data)) {
         (Some(data), _) => data.first()?,
-        (None, Some(path)) => args.rows.of(args.called.tables(&args.table).source(path)).open()?,
+        (None, Some(path)) => args.rows.apply_to(args.called.tables(&args.table).source(path)).open()?,
         (None, None) => {
             return Err(Failure::input(
                 "several files are read by fits through landmarks: give --landmarks N (krr), or one file",
@@ -244,13 +246,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 struct Learnt {
     fitted: FittedModel,
     groups: Option<Players>,
-    /// What the data are called.
+    /// The name of the data.
     name: String,
     rows: u64,
     /// The units of columns that have one.
     units: Vec<(String, String)>,
-    /// How well a classifier does on them.
-    score: Option<Fact>,
+    /// The training score of a classifier.
+    score: Option<CardEntry>,
 }
 
 /// The fit to rows that are all in memory.
@@ -307,7 +309,7 @@ fn in_memory(
     let score = if model.classes.is_empty() {
         None
     } else {
-        let predicted = Prediction::of(model, covariance, &x)?.classes.unwrap_or_default();
+        let predicted = Prediction::new(model, covariance, &x)?.classes.unwrap_or_default();
         Some(score(&predicted, &model.classes, &columns, &args.target[0])?)
     };
     let units = columns.units(features)?;
@@ -321,7 +323,9 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
     let (mut model, covariance) = (fitted.model, fitted.covariance);
     if !args.protect.is_empty() {
         let game = args.protection.value("game").and_then(|game| game.as_str()).unwrap_or("interventional");
-        model.model_card.push(Fact::new("protected", format!("{} ({game} values)", args.protect.join(", "))));
+        model
+            .model_card
+            .push(CardEntry::new("protected", format!("{} ({game} values)", args.protect.join(", "))));
     }
     // Better known now than when the model is to be explained.
     match Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone())).err() {
@@ -334,13 +338,13 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
         None => {}
     }
     units.iter().for_each(|(column, unit)| model.set_unit(column, unit));
-    model.model_card.push(Fact::new("data", &name));
+    model.model_card.push(CardEntry::new("data", &name));
     if !model.model_card.iter().any(|fact| fact.name == "rows") {
-        model.model_card.push(Fact::new("rows", rows));
+        model.model_card.push(CardEntry::new("rows", rows));
     }
-    model.model_card.push(Fact::new("standardised", if args.no_standardise { "no" } else { "yes" }));
-    model.model_card.push(Fact::new("kernel expression", &args.kernel));
-    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    model.model_card.push(CardEntry::new("standardised", if args.no_standardise { "no" } else { "yes" }));
+    model.model_card.push(CardEntry::new("kernel expression", &args.kernel));
+    model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     model.model_card.extend(score);
     if args.model.posterior && !model.classes.is_empty() && !args.posterior {
         console
@@ -348,9 +352,9 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
     }
     let covariance = covariance.filter(|_| args.posterior);
     let mut summary = model.model_card.clone();
-    summary.push(Fact::new("columns", model.support_points.width()));
-    summary.push(Fact::new("kernel", model.kernel.formula()));
-    summary.push(Fact::new("support points", model.support_points.rows()));
+    summary.push(CardEntry::new("columns", model.support_points.width()));
+    summary.push(CardEntry::new("kernel", model.kernel.formula()));
+    summary.push(CardEntry::new("support points", model.support_points.rows()));
     written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)
 }
 
@@ -358,7 +362,7 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
 pub fn written(
     saved: &SavedModel,
     mut output: Output,
-    summary: &[Fact],
+    summary: &[CardEntry],
     as_json: bool,
     console: Console,
 ) -> Result<()> {
@@ -374,13 +378,14 @@ pub fn written(
     Ok(())
 }
 
-/// What is to be predicted.
+/// The target in the form that the model takes.
 fn target(args: &Args, columns: &Columns) -> Result<Target> {
     if args.model.predicts != OutputType::Class {
-        let all = args.target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
-        let m = all.len();
-        let values = (0..all[0].len() * m).map(|k| all[k % m][k / m]).collect();
-        return Ok(Target::Numbers(Matrix::from_row_major(all[0].len(), m, values)));
+        let columns_of_targets =
+            args.target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
+        let m = columns_of_targets.len();
+        let values = (0..columns_of_targets[0].len() * m).map(|k| columns_of_targets[k % m][k / m]).collect();
+        return Ok(Target::Numbers(Matrix::from_row_major(columns_of_targets[0].len(), m, values)));
     }
     let name = &args.target[0];
     let (classes, codes) = columns.levels(name)?;
@@ -391,10 +396,10 @@ fn target(args: &Args, columns: &Columns) -> Result<Target> {
         )));
     }
     let fractions = classes.iter().any(|class| class.parse::<f64>().is_ok_and(|value| value.fract() != 0.0));
-    let many = classes.len() > 50 && classes.len() * 10 > codes.len()
+    let too_many = classes.len() > 50 && classes.len() * 10 > codes.len()
         || codes.len() >= FEW_ROWS && classes.len() * 2 > codes.len()
         || fractions && classes.len() > 10;
-    if many {
+    if too_many {
         return Err(Failure::input(format!(
             "the target '{name}' has {} values in {} rows, which look like measurements and not like \
              classes: use a regression (krr, svr or gp)",
@@ -415,11 +420,11 @@ fn protection(args: &Args, x: &Table, groups: Option<&Players>, seed: u64) -> Re
     Ok(Some(question.with_players(groups.cloned())))
 }
 
-/// How well a classifier does on the rows it was fitted on.
-fn score(predicted: &[usize], classes: &[String], columns: &Columns, target: &str) -> Result<Fact> {
+/// The training score of a classifier.
+fn score(predicted: &[usize], classes: &[String], columns: &Columns, target: &str) -> Result<CardEntry> {
     let (levels, codes) = columns.levels(target)?;
     let right =
         predicted.iter().zip(&codes).filter(|(k, code)| classes.get(**k) == levels.get(**code as usize));
     let share = right.count() as f64 / predicted.len() as f64;
-    Ok(Fact::new("training accuracy", format!("{share:.4}")))
+    Ok(CardEntry::new("training accuracy", format!("{share:.4}")))
 }

@@ -1,17 +1,17 @@
 //! `riesz effect`, also called `riesz fuse`: the causal effect of a treatment on an outcome, from one table
 //! that has both or across studies, and which treatment to try next.
 
-mod asked;
 mod effect;
+mod effect_output;
+mod query_rows;
 mod studies;
 mod suggest;
-mod told;
 
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::args::Global;
 use crate::console::Console;
-use crate::failure::Result;
+use crate::exit::Result;
 
 /// Arguments of `effect`, whose files may be studies or, first of all, `suggest`.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl clap::Args for Args {
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
         Ok(match matches.subcommand() {
-            Some((_, own)) => Self::Suggest(Box::new(suggest::SuggestArgs::from_arg_matches(own)?)),
+            Some((_, suggest)) => Self::Suggest(Box::new(suggest::SuggestArgs::from_arg_matches(suggest)?)),
             None => Self::Effect(Box::new(effect::EffectArgs::from_arg_matches(matches)?)),
         })
     }

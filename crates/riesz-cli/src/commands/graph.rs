@@ -4,7 +4,7 @@ pub(super) mod check;
 
 use crate::args::Global;
 use crate::console::Console;
-use crate::failure::Result;
+use crate::exit::Result;
 
 /// Arguments of `graph`.
 #[derive(Debug, clap::Args)]

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::global::{Components, Curve, Labels, Sage, SageValues};
+use riesz::model_card::CardEntry;
 use riesz::table::level_of_text;
 use riesz::{Background, Explanation, Matrix, Posterior, Sensitivity, SobolIndices, Table, ValueIndex};
 use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, render_overall};
@@ -14,15 +14,15 @@ use serde_json::json;
 
 use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::{Console, printable, watched};
-use crate::explaining::Certificate;
-use crate::failure::{Failure, Result};
-use crate::form::Form;
-use crate::games::read_groups;
+use crate::exit::{Failure, Result};
+use crate::explain_run::Certificate;
 use crate::io::columns::Columns;
 use crate::io::models::read_model;
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::write::{Cells, TableWriter};
+use crate::output_format::Form;
+use crate::question_args::read_groups;
 
 /// Most curves that a page has, and most features that it shows by name.
 const CURVES: usize = 3;
@@ -67,8 +67,8 @@ pub struct Args {
     /// Which share of the variance tables and pictures show, as for 'riesz explain'
     #[arg(long, value_name = "INDEX", default_value = "shapley", conflicts_with = "target")]
     pub index: ValueIndex,
-    /// Of a model with a posterior: the mean over the functions that it thinks possible, not that of its mean
-    /// function
+    /// For a model with a posterior: the mean importance over the posterior, instead of the importance in the
+    /// posterior mean function
     #[arg(long, conflicts_with = "target")]
     pub posterior: bool,
     /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line. Columns
@@ -80,43 +80,43 @@ pub struct Args {
     /// [default: words on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
 }
 
-/// What there is to write.
-struct Found {
+/// The importance in all forms in which it is written.
+struct ImportanceOutput {
     /// Names of columns and their numbers, by feature and output.
     columns: Vec<(&'static str, Cells)>,
     words: String,
     json: serde_json::Value,
-    /// What a picture shows.
-    of: Of,
-    /// What the page has besides.
+    /// The indices that a picture shows.
+    importance: Importance,
+    /// The curves on the page.
     curves: Vec<Curve>,
 }
 
-/// What was taken apart.
-enum Of {
+/// The decomposed quantity.
+enum Importance {
     Variance(SobolIndices),
     Loss(SageValues, Explanation),
 }
 
-impl Of {
+impl Importance {
     fn overall(&self) -> Overall<'_> {
         match self {
-            Self::Variance(found) => Overall::Variance(found),
-            Self::Loss(found, explanation) => Overall::Loss { found, explanation },
+            Self::Variance(indices) => Overall::Variance(indices),
+            Self::Loss(values, explanation) => Overall::Loss { values, explanation },
         }
     }
 
     fn explanation(&mut self) -> &mut Explanation {
         match self {
-            Self::Variance(found) => &mut found.explanation,
+            Self::Variance(indices) => &mut indices.explanation,
             Self::Loss(_, explanation) => explanation,
         }
     }
@@ -125,7 +125,7 @@ impl Of {
 /// Reads, computes and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
-    let form = Form::of(path, global).map_err(|other| {
+    let form = Form::choose(path, global).map_err(|other| {
         Failure::input(format!(
             "importance is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
         ))
@@ -136,34 +136,34 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let wanted: Vec<String> = names.iter().chain(&args.target).cloned().collect();
     let columns = Columns::read(rows, &wanted)?;
     let x = typed(&columns, &saved)?;
-    let mut found = match args.target.as_slice() {
+    let mut result = match args.target.as_slice() {
         [] => of_variance(args, &saved, x, matches!(form, Form::Page), &console)?,
         target => {
             let labels = labels(&saved, &columns, target)?;
             of_loss(args, global, &saved, (x, labels), &console)?
         }
     };
-    let run = &mut found.of.explanation().provenance.run;
-    run.push(Fact::new("rows", args.rows.display().to_string()));
+    let run = &mut result.importance.explanation().provenance.run;
+    run.push(CardEntry::new("rows", args.rows.display().to_string()));
     if !args.target.is_empty() {
-        run.push(Fact::new("target", args.target.join(", ")));
+        run.push(CardEntry::new("target", args.target.join(", ")));
         let from = args.background.as_ref().unwrap_or(&args.rows);
-        run.push(Fact::new(
+        run.push(CardEntry::new(
             "background",
             format!("{}, at most {} rows", from.display(), args.background_rows),
         ));
-        run.push(Fact::new("seed", global.seed.to_string()));
+        run.push(CardEntry::new("seed", global.seed.to_string()));
     }
     let mut certificate = Certificate::default();
-    certificate.include(found.of.explanation());
+    certificate.include(result.importance.explanation());
     match form {
-        Form::Text => write_all(path, found.words.as_bytes())?,
-        Form::Json => write_all(path, format!("{:#}\n", found.json).as_bytes())?,
+        Form::Text => write_all(path, result.words.as_bytes())?,
+        Form::Json => write_all(path, format!("{:#}\n", result.json).as_bytes())?,
         Form::Table(format) => {
-            TableWriter::whole(path, format, found.columns)?;
+            TableWriter::write_columns(path, format, result.columns)?;
         }
         Form::Picture { pixels } => {
-            let picture = render_overall(&found.of.overall(), &PlotOptions::default())?;
+            let picture = render_overall(&result.importance.overall(), &PlotOptions::default())?;
             write_picture(path, picture, pixels)?;
         }
         Form::Page => {
@@ -173,8 +173,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             };
             let page = ImportancePage {
                 title: &title,
-                found: found.of.overall(),
-                curves: &found.curves,
+                ranking: result.importance.overall(),
+                curves: &result.curves,
                 max_display: SHOWN,
             };
             write_all(path, importance_report(&page)?.as_bytes())?;
@@ -191,9 +191,10 @@ pub(super) fn typed(columns: &Columns, saved: &SavedModel) -> Result<Table> {
 fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<Labels> {
     let (model, name) = (&saved.model, &target[0]);
     if model.classes.is_empty() {
-        let own = target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
-        let numbers = (0..own[0].len()).flat_map(|i| own.iter().map(move |column| column[i])).collect();
-        return Ok(Labels::Numbers(Matrix::from_row_major(own[0].len(), own.len(), numbers)));
+        let targets = target.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>>>()?;
+        let numbers =
+            (0..targets[0].len()).flat_map(|i| targets.iter().map(move |column| column[i])).collect();
+        return Ok(Labels::Numbers(Matrix::from_row_major(targets[0].len(), targets.len(), numbers)));
     }
     let (levels, codes) = columns.levels(name)?;
     let class = |level: &String| {
@@ -206,7 +207,13 @@ fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<La
     Ok(Labels::Classes(codes.iter().map(|code| classes[*code as usize]).collect()))
 }
 
-fn of_variance(args: &Args, saved: &SavedModel, x: Table, curves: bool, console: &Console) -> Result<Found> {
+fn of_variance(
+    args: &Args,
+    saved: &SavedModel,
+    x: Table,
+    curves: bool,
+    console: &Console,
+) -> Result<ImportanceOutput> {
     let model = &saved.model;
     let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
     let sensitivity = Sensitivity {
@@ -216,31 +223,31 @@ fn of_variance(args: &Args, saved: &SavedModel, x: Table, curves: bool, console:
     };
     let inputs = Background::from(x);
     let message = format!("taking apart the variance over {} rows", inputs.rows.rows());
-    let found =
+    let sobol =
         watched(console, &message, &sensitivity.progress, || match (&saved.covariance, args.posterior) {
-            (Some(covariance), true) => Ok(sensitivity.expected(model, covariance, &inputs)?),
+            (Some(covariance), true) => Ok(sensitivity.posterior_mean_indices(model, covariance, &inputs)?),
             (None, true) => Err(Failure::input(
                 "the file holds no posterior, which --posterior needs: fit it with 'riesz fit --model gp \
                  --posterior'",
             )),
             (_, false) => Ok(sensitivity.run(model, &inputs)?),
         })?;
-    let words = variance_words(&found);
-    let explanation = found.explanation.clone();
+    let words = variance_words(&sobol);
+    let explanation = sobol.explanation.clone();
     let outputs = &explanation.output_names;
     let mut texts = [Vec::new(), Vec::new()];
     let mut numbers = [const { Vec::new() }; 6];
     for (o, output) in outputs.iter().enumerate() {
-        for j in order(found.effects(o)) {
+        for j in order(sobol.effects(o)) {
             texts[0].push(output.clone());
             texts[1].push(explanation.players[j].name.clone());
             // A table leaves out what is no number.
-            let scale = found.scale(o).unwrap_or(f64::NAN);
-            let own = [found.first_order(o)[j], found.effects(o)[j], found.total_order(o)[j]];
-            own.iter().zip(&mut numbers).for_each(|(v, out)| out.push(v * scale));
-            numbers[3].push(own[1]);
-            numbers[4].push(found.variance(o));
-            numbers[5].push(found.bound(o));
+            let scale = sobol.scale(o).unwrap_or(f64::NAN);
+            let shares = [sobol.first_order(o)[j], sobol.effects(o)[j], sobol.total_order(o)[j]];
+            shares.iter().zip(&mut numbers).for_each(|(v, out)| out.push(v * scale));
+            numbers[3].push(shares[1]);
+            numbers[4].push(sobol.variance(o));
+            numbers[5].push(sobol.bound(o));
         }
     }
     let [output, feature] = texts.map(Cells::Texts);
@@ -257,26 +264,26 @@ fn of_variance(args: &Args, saved: &SavedModel, x: Table, curves: bool, console:
     ];
     let broken = |e: serde_json::Error| Failure::input(format!("the indices cannot be written: {e}"));
     let mut json = json!({ "format": "riesz-sobol", "version": 1 });
-    if let (Some(own), serde_json::Value::Object(found)) =
-        (json.as_object_mut(), serde_json::to_value(&found).map_err(broken)?)
+    if let (Some(object), serde_json::Value::Object(fields)) =
+        (json.as_object_mut(), serde_json::to_value(&sobol).map_err(broken)?)
     {
-        own.extend(found);
+        object.extend(fields);
     }
     let curves =
-        if curves { first_curves(saved, &sensitivity, &inputs, found.effects(0))? } else { Vec::new() };
-    Ok(Found { columns, words, json, of: Of::Variance(found), curves })
+        if curves { first_curves(saved, &sensitivity, &inputs, sobol.effects(0))? } else { Vec::new() };
+    Ok(ImportanceOutput { columns, words, json, importance: Importance::Variance(sobol), curves })
 }
 
 /// The components of the features with the largest effects, of those that are one column.
 fn first_curves(
     saved: &SavedModel,
-    asked: &Sensitivity,
+    sensitivity: &Sensitivity,
     inputs: &Background,
     effects: &[f64],
 ) -> Result<Vec<Curve>> {
-    let components = Components::new(&saved.model, inputs, asked.groups.clone())?;
-    let known = saved.covariance.as_ref().filter(|own| own.is_of_data());
-    let posterior = known.map(|own| Posterior::new(&saved.model, own)).transpose()?;
+    let components = Components::new(&saved.model, inputs, sensitivity.groups.clone())?;
+    let known = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
+    let posterior = known.map(|covariance| Posterior::new(&saved.model, covariance)).transpose()?;
     let drawn = order(effects)
         .into_iter()
         .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);
@@ -291,26 +298,26 @@ fn order(values: &[f64]) -> Vec<usize> {
     order
 }
 
-fn variance_words(found: &SobolIndices) -> String {
-    let explanation = &found.explanation;
+fn variance_words(indices: &SobolIndices) -> String {
+    let explanation = &indices.explanation;
     let names: Vec<String> = explanation.players.iter().map(|p| printable(&p.name)).collect();
     let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
     let mut text = String::new();
     for (o, output) in explanation.output_names.iter().enumerate() {
-        let (variance, bound) = (found.variance(o), found.bound(o));
+        let (variance, bound) = (indices.variance(o), indices.bound(o));
         let _ = writeln!(
             text,
             "variance of {}: {variance:.6e} (proved bound on errors {bound:.1e})",
             printable(output)
         );
-        let Some(scale) = found.scale(o) else {
+        let Some(scale) = indices.scale(o) else {
             text.push_str("it does not vary by more than its error: there are no shares\n\n");
             continue;
         };
         let _ = writeln!(text, "\n{:width$}  first-order  Shapley effect  total", "feature");
-        for j in order(found.effects(o)) {
-            let [first, effect, total] =
-                [found.first_order(o), found.effects(o), found.total_order(o)].map(|list| scale * list[j]);
+        for j in order(indices.effects(o)) {
+            let [first, effect, total] = [indices.first_order(o), indices.effects(o), indices.total_order(o)]
+                .map(|list| scale * list[j]);
             let _ = writeln!(text, "{:width$}  {first:>11.4}  {effect:>14.4}  {total:.4}", names[j]);
         }
         if explanation.index != ValueIndex::Shapley {
@@ -333,7 +340,7 @@ fn of_loss(
     saved: &SavedModel,
     (x, labels): (Table, Labels),
     console: &Console,
-) -> Result<Found> {
+) -> Result<ImportanceOutput> {
     let model = &saved.model;
     let groups = args.groups.as_deref().map(|text| read_groups(text, model.columns())).transpose()?;
     let background = match &args.background {
@@ -351,50 +358,59 @@ fn of_loss(
         ..Sage::default()
     };
     let message = format!("attributing the loss of {} rows", x.rows());
-    let found = watched(console, &message, &sage.progress, || {
+    let sage_values = watched(console, &message, &sage.progress, || {
         sage.run(model, &x, &labels, &Background::from(background))
     })?;
-    let explanation = found.explanation(model, &x, global.seed)?;
-    let order = order(&found.values);
+    let explanation = sage_values.explanation(model, &x, global.seed)?;
+    let order = order(&sage_values.values);
     let pick = |list: &[f64]| Cells::Numbers(order.iter().map(|&j| list[j]).collect());
-    let names = order.iter().map(|&j| found.players[j].name.clone()).collect();
-    let mut columns = vec![("feature", Cells::Texts(names)), ("value", pick(&found.values))];
-    columns.extend(found.std_error.as_ref().map(|own| ("std_error", pick(own))));
-    columns.extend(found.sampling_error.as_ref().map(|own| ("sampling_error", pick(own))));
+    let names = order.iter().map(|&j| sage_values.players[j].name.clone()).collect();
+    let mut columns = vec![("feature", Cells::Texts(names)), ("value", pick(&sage_values.values))];
+    columns.extend(sage_values.std_error.as_ref().map(|errors| ("std_error", pick(errors))));
+    columns.extend(sage_values.sampling_error.as_ref().map(|errors| ("sampling_error", pick(errors))));
     let broken = |e: serde_json::Error| Failure::input(format!("the values cannot be written: {e}"));
     let mut json = json!({ "format": "riesz-sage", "version": 1 });
-    if let (Some(own), serde_json::Value::Object(found)) =
-        (json.as_object_mut(), serde_json::to_value(&found).map_err(broken)?)
+    if let (Some(object), serde_json::Value::Object(fields)) =
+        (json.as_object_mut(), serde_json::to_value(&sage_values).map_err(broken)?)
     {
-        own.extend(found);
+        object.extend(fields);
     }
-    let words = loss_words(&found, &order);
-    Ok(Found { words, columns, json, of: Of::Loss(found, explanation), curves: Vec::new() })
+    let words = loss_words(&sage_values, &order);
+    Ok(ImportanceOutput {
+        words,
+        columns,
+        json,
+        importance: Importance::Loss(sage_values, explanation),
+        curves: Vec::new(),
+    })
 }
 
-fn loss_words(found: &SageValues, order: &[usize]) -> String {
-    let names: Vec<String> = found.players.iter().map(|p| printable(&p.name)).collect();
+fn loss_words(sage_values: &SageValues, order: &[usize]) -> String {
+    let names: Vec<String> = sage_values.players.iter().map(|p| printable(&p.name)).collect();
     let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
-    let (base, loss) = (found.base_loss, found.loss);
+    let (base, loss) = (sage_values.base_loss, sage_values.loss);
     let mut text = format!(
         "mean {} of {} rows: {loss:.6e}; of the mean prediction: {base:.6e}\n\n",
-        found.measure, found.rows
+        sage_values.measure, sage_values.rows
     );
-    let head = found.std_error.as_ref().map_or("", |_| "  std. error over rows");
-    let of_orders = found.sampling_error.as_ref().map_or("", |_| "  over orders");
+    let head = sage_values.std_error.as_ref().map_or("", |_| "  std. error over rows");
+    let of_orders = sage_values.sampling_error.as_ref().map_or("", |_| "  over orders");
     let _ = writeln!(text, "{:width$}     SAGE value{head}{of_orders}", "feature");
     for &j in order {
-        let _ = write!(text, "{:width$}  {:>13.6e}", names[j], found.values[j]);
-        if let Some(own) = &found.std_error {
-            let _ = write!(text, "  {:>20.2e}", own[j]);
+        let _ = write!(text, "{:width$}  {:>13.6e}", names[j], sage_values.values[j]);
+        if let Some(errors) = &sage_values.std_error {
+            let _ = write!(text, "  {:>20.2e}", errors[j]);
         }
-        if let Some(own) = &found.sampling_error {
-            let _ = write!(text, "  {:>11.2e}", own[j]);
+        if let Some(errors) = &sage_values.sampling_error {
+            let _ = write!(text, "  {:>11.2e}", errors[j]);
         }
         text.push('\n');
     }
-    let exact =
-        if found.sampling_error.is_some() { "of random orders" } else { "all of them: exact for these rows" };
-    let _ = writeln!(text, "\n{} coalitions of features were valued, {exact}.", found.coalitions);
+    let exact = if sage_values.sampling_error.is_some() {
+        "of random orders"
+    } else {
+        "all of them: exact for these rows"
+    };
+    let _ = writeln!(text, "\n{} coalitions of features were valued, {exact}.", sage_values.coalitions);
     text
 }

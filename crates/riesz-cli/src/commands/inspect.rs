@@ -5,17 +5,18 @@ mod table;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::explanation::{Exactness, Fact, Sampling};
+use riesz::explanation::{Exactness, Sampling};
 use riesz::format::model::SavedModel;
 use riesz::kernel_model::{Link, ProbabilityLink};
+use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Explanation, KernelExpansion};
 use serde_json::{Value, json};
 
 use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::aligned;
-use crate::failure::Result;
+use crate::exit::Result;
 use crate::io::input::read_file;
-use crate::io::models::{Found, is_known, read_bytes};
+use crate::io::models::{FileContent, is_known, read_bytes};
 use crate::io::output::write_all;
 use table::TableContents;
 
@@ -37,10 +38,10 @@ pub struct Args {
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read a table.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
 }
@@ -52,19 +53,19 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     if !is_known(&args.file, &bytes)? {
         let open = || args.table.source(&args.file).open_bytes(bytes.clone());
         let table = open().and_then(|rows| TableContents::read(rows, Some(&open)));
-        let found = match table {
+        let contents = match table {
             // What is called a model is not spoken of as a table.
             Err(_) if args.file.extension().is_some_and(|e| e == "riesz" || e == "model") => {
                 return read_bytes(&args.file, bytes, None, &args.features).map(|_| ());
             }
             table => table?,
         };
-        let text = if as_json { format!("{:#}\n", found.record()) } else { found.text() };
+        let text = if as_json { format!("{:#}\n", contents.record()) } else { contents.text() };
         return write_all(args.output.as_deref(), text.as_bytes());
     }
     let (facts, record) = match read_bytes(&args.file, bytes, None, &args.features)? {
-        Found::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
-        Found::Explanation(saved, format) => {
+        FileContent::Model(saved, format) => (model_facts(&saved, format), model_record(&saved, format)),
+        FileContent::Explanation(saved, format) => {
             let explanation = saved.explanation;
             (explanation_facts(&explanation, format), explanation_record(&explanation, format))
         }
@@ -73,26 +74,28 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     write_all(args.output.as_deref(), text.as_bytes())
 }
 
-/// Numbers that are told one by one.
-const TOLD: usize = 100;
+/// The most parameters that are listed one by one.
+const MOST_PARAMETERS: usize = 100;
 
 /// The arguments of factors that differ from column to column, each with its column.
-fn by_column(model: &KernelExpansion) -> Vec<Fact> {
+fn by_column(model: &KernelExpansion) -> Vec<CardEntry> {
     let mut facts = Vec::new();
     for factor in model.kernel.terms.iter().flat_map(|term| &term.factors) {
         let columns = factor.columns();
         for (name, values) in factor.values().0 {
-            let each =
+            let by_column_values =
                 columns.iter().zip(&values).filter(|_| columns.len() > 1 && values.len() == columns.len());
             facts.extend(
-                each.map(|(&j, value)| Fact::new(format!("{name} of {}", model.columns()[j].name), value)),
+                by_column_values.map(|(&j, value)| {
+                    CardEntry::new(format!("{name} of {}", model.columns()[j].name), value)
+                }),
             );
         }
     }
-    if facts.len() > TOLD {
-        let more = facts.len() - TOLD;
-        facts.truncate(TOLD);
-        facts.push(Fact::new("of other columns", format!("{more} numbers, see --format json")));
+    if facts.len() > MOST_PARAMETERS {
+        let omitted = facts.len() - MOST_PARAMETERS;
+        facts.truncate(MOST_PARAMETERS);
+        facts.push(CardEntry::new("of other columns", format!("{omitted} numbers, see --format json")));
     }
     facts
 }
@@ -104,11 +107,11 @@ fn column_words(column: &Column) -> String {
     }
 }
 
-fn shortened(names: &[String], most: usize) -> String {
-    if names.len() <= most {
+fn shortened(names: &[String], limit: usize) -> String {
+    if names.len() <= limit {
         return names.join(", ");
     }
-    format!("{}, … {} in all", names[..most].join(", "), names.len())
+    format!("{}, … {} in all", names[..limit].join(", "), names.len())
 }
 
 /// Where a classifier's probabilities come from.
@@ -127,38 +130,38 @@ fn probability_words(saved: &SavedModel) -> Option<&'static str> {
     }
 }
 
-fn model_facts(saved: &SavedModel, format: &str) -> Vec<Fact> {
+fn model_facts(saved: &SavedModel, format: &str) -> Vec<CardEntry> {
     let model = &saved.model;
     let columns: Vec<String> = model.columns().iter().map(column_words).collect();
-    let mut facts = vec![Fact::new("file", format)];
+    let mut facts = vec![CardEntry::new("file", format)];
     facts.extend(model.model_card.iter().cloned());
-    facts.push(Fact::new("kernel", model.kernel.formula()));
+    facts.push(CardEntry::new("kernel", model.kernel.formula()));
     facts.extend(by_column(model));
-    facts.push(Fact::new("support points", model.support_points.rows()));
-    facts.push(Fact::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
-    facts.push(Fact::new("outputs", shortened(&model.output_names, 30)));
+    facts.push(CardEntry::new("support points", model.support_points.rows()));
+    facts.push(CardEntry::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
+    facts.push(CardEntry::new("outputs", shortened(&model.output_names, 30)));
     if !model.classes.is_empty() {
-        facts.push(Fact::new("classes", shortened(&model.classes, 30)));
+        facts.push(CardEntry::new("classes", shortened(&model.classes, 30)));
     }
     if let Some(words) = probability_words(saved) {
-        facts.push(Fact::new("probabilities", words));
+        facts.push(CardEntry::new("probabilities", words));
     }
-    let held = match &saved.covariance {
-        Some(own) if own.is_of_data() => "held",
+    let status = match &saved.covariance {
+        Some(covariance) if covariance.is_of_data() => "held",
         Some(_) => "held, of what landmarks leave out",
         None => "not held",
     };
-    facts.push(Fact::new("posterior", held));
+    facts.push(CardEntry::new("posterior", status));
     if let Some(groups) = &saved.groups {
         let names: Vec<String> = groups.players().iter().map(|p| p.name.clone()).collect();
-        facts.push(Fact::new("players", shortened(&names, 30)));
+        facts.push(CardEntry::new("players", shortened(&names, 30)));
     }
     let explained = riesz::Explainer::new(
         model,
         riesz::Question::from(riesz::Game::Functional).with_players(saved.groups.clone()),
     );
     let answer = explained.map_or_else(|e| e.to_string(), |_| "yes".into());
-    facts.push(Fact::new("exact values", answer));
+    facts.push(CardEntry::new("exact values", answer));
     facts
 }
 
@@ -180,32 +183,33 @@ fn model_record(saved: &SavedModel, format: &str) -> Value {
     })
 }
 
-fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<Fact> {
+fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<CardEntry> {
     let provenance = &explanation.provenance;
     let mut facts = vec![
-        Fact::new("file", format),
-        Fact::new("values", explanation.index.names()),
-        Fact::new("game", &provenance.game),
-        Fact::new("absence", &provenance.absent),
-        Fact::new("rows", explanation.rows()),
-        Fact::new("outputs", shortened(&explanation.output_names, 30)),
-        Fact::new("players", explanation.players.len()),
-        Fact::new("exactness", exactness_words(explanation)),
+        CardEntry::new("file", format),
+        CardEntry::new("values", explanation.index.names()),
+        CardEntry::new("game", &provenance.game),
+        CardEntry::new("absence", &provenance.absent),
+        CardEntry::new("rows", explanation.rows()),
+        CardEntry::new("outputs", shortened(&explanation.output_names, 30)),
+        CardEntry::new("players", explanation.players.len()),
+        CardEntry::new("exactness", exactness_words(explanation)),
     ];
     if let Some(known) = &explanation.uncertainty {
         let source = known.source.map_or_else(|| "not stated".into(), |source| source.to_string());
-        facts.push(Fact::new("intervals (95 %)", source));
+        facts.push(CardEntry::new("intervals (95 %)", source));
     }
     for (o, output) in explanation.output_names.iter().enumerate() {
         let (mean, sd) = (explanation.mean_abs(o), explanation.mean_abs_sd(o));
-        let sure = |k: usize| sd.as_ref().map_or_else(String::new, |sd| format!(" ± {:.4}", 1.96 * sd[k]));
+        let interval =
+            |k: usize| sd.as_ref().map_or_else(String::new, |sd| format!(" ± {:.4}", 1.96 * sd[k]));
         let top: Vec<String> = explanation
             .ranking(o)
             .into_iter()
             .take(5)
-            .map(|k| format!("{} {:.4}{}", explanation.set_name(k), mean[k], sure(k)))
+            .map(|k| format!("{} {:.4}{}", explanation.set_name(k), mean[k], interval(k)))
             .collect();
-        facts.push(Fact::new(format!("mean |value| of {output}"), top.join(", ")));
+        facts.push(CardEntry::new(format!("mean |value| of {output}"), top.join(", ")));
         if o == 4 {
             break;
         }

@@ -7,7 +7,7 @@ use riesz::fit::nystrom::Statistics;
 
 use crate::args::Global;
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::checkpoint::planned;
 use crate::io::input::{name_of, read_file};
 use crate::io::output::write_all;
@@ -28,8 +28,8 @@ pub struct Args {
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     /// Files of statistics to take away again
-    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
-    pub without: Vec<PathBuf>,
+    #[arg(long = "without", value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
+    pub removed: Vec<PathBuf>,
     /// File to write
     #[arg(long, short, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
@@ -38,18 +38,18 @@ pub struct Args {
 /// Reads, adds and writes.
 pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let (_, _, plan) = planned(&args.plan)?;
-    let mut all = Statistics::empty(&plan);
+    let mut total = Statistics::empty(&plan);
     let read = |path: &PathBuf| {
         let about = |e: riesz::Error| Failure::from(e).about(&name_of(path));
         Statistics::from_bytes(&plan, &read_file(path)?).map_err(about)
     };
     for path in &args.files {
-        all.merge(&read(path)?).map_err(|e| Failure::from(e).about(&name_of(path)))?;
+        total.merge(&read(path)?).map_err(|e| Failure::from(e).about(&name_of(path)))?;
     }
-    for path in &args.without {
-        all.remove(&read(path)?).map_err(|e| Failure::from(e).about(&name_of(path)))?;
+    for path in &args.removed {
+        total.remove(&read(path)?).map_err(|e| Failure::from(e).about(&name_of(path)))?;
     }
-    write_all(Some(&args.output), &all.to_bytes())?;
-    console.note(format!("{} rows of {} units", all.rows(), all.units().len()));
+    write_all(Some(&args.output), &total.to_bytes())?;
+    console.note(format!("{} rows of {} units", total.rows(), total.units().len()));
     Ok(())
 }

@@ -9,7 +9,7 @@ use riesz::error::listed;
 use riesz_report::{PLOTS, Plot, PlotOptions, Shows, Theme, render};
 
 use crate::args::{Format, Global, TableArgs};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::models::read_explanation;
 use crate::io::picture::write_picture;
 
@@ -35,7 +35,7 @@ pub struct Args {
     /// With a table of values: columns of the rows whose numbers are names of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
     /// Output of the model to show, by name or number from 0
@@ -108,18 +108,19 @@ fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {
     })
 }
 
-/// Where the row that is asked for, or row 0, stands in the explanation.
-fn row(explanation: &Explanation, asked: Option<usize>, kind: &Plot) -> Result<usize> {
-    let wanted = asked.unwrap_or(0);
+/// The position in the explanation of the row that was asked for, which is row 0 by default.
+fn row(explanation: &Explanation, requested: Option<usize>, kind: &Plot) -> Result<usize> {
+    let wanted = requested.unwrap_or(0);
     let place = explanation.row_numbers.iter().position(|&row| row == wanted);
-    let needed = kind.shows == Shows::OneRow || (kind.shows == Shows::Interactions && asked.is_some());
+    let needed = kind.shows == Shows::OneRow || (kind.shows == Shows::Interactions && requested.is_some());
     match place {
-        Some(at) => Ok(at),
+        Some(position) => Ok(position),
         None if !needed => Ok(0),
         None => {
-            let (first, last) = (explanation.row_numbers.iter().min(), explanation.row_numbers.iter().max());
+            let (first, highest) =
+                (explanation.row_numbers.iter().min(), explanation.row_numbers.iter().max());
             let range =
-                first.zip(last).map_or_else(String::new, |(a, b)| format!("; they go from {a} to {b}"));
+                first.zip(highest).map_or_else(String::new, |(a, b)| format!("; they go from {a} to {b}"));
             Err(Failure::input(format!("--row {wanted}: the explanation has no such row{range}")))
         }
     }

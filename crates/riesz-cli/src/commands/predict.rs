@@ -8,7 +8,7 @@ use riesz::{KernelExpansion, Link, Matrix, Posterior, Prediction, Table};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::model_rows::ModelRows;
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
@@ -50,13 +50,13 @@ pub struct Args {
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the table.
+    /// Options for reading the table.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
-    /// What becomes of cells that the model cannot take.
+    /// Treatment of cells that the model cannot use.
     #[command(flatten)]
     pub cells: CellArgs,
 }
@@ -74,7 +74,8 @@ struct Wanted<'m> {
 impl<'m> Wanted<'m> {
     fn new(args: &Args, saved: &'m SavedModel) -> Result<Self> {
         let (model, file) = (&saved.model, args.model.display());
-        let posterior = saved.covariance.as_ref().map(|own| Posterior::new(model, own)).transpose()?;
+        let posterior =
+            saved.covariance.as_ref().map(|covariance| Posterior::new(model, covariance)).transpose()?;
         if args.std && !args.link && !model.classes.is_empty() {
             return Err(Failure::input(format!(
                 "{file} predicts classes: their probabilities say how sure it is, so leave out --std"
@@ -88,12 +89,12 @@ impl<'m> Wanted<'m> {
         Ok(Self { saved, posterior, std: args.std, link: args.link })
     }
 
-    /// What the rates of a model of counts are called, where these are wanted.
+    /// The names of the rates of a count model, if rates are requested.
     fn counted(&self) -> Option<[&'static str; 2]> {
         rates::counted(&self.saved.model).filter(|_| !self.link)
     }
 
-    /// What is to be said of a model that lacks a posterior.
+    /// A note about a model that lacks a posterior.
     fn note(&self) -> Option<String> {
         let link = self.saved.model.link;
         let latent =
@@ -117,8 +118,10 @@ impl<'m> Wanted<'m> {
         let model = &self.saved.model;
         if let Some(counted) = self.counted() {
             let (names, columns) = match &self.posterior {
-                Some(own) if self.std => (rates::names(counted), rates::with_intervals(own, table)?),
-                own => (vec![counted[0].to_string()], vec![rates::alone(model, own.as_ref(), table)?]),
+                Some(posterior) if self.std => {
+                    (rates::names(counted), rates::with_intervals(posterior, table)?)
+                }
+                own => (vec![counted[0].to_string()], vec![rates::mean_rates(model, own.as_ref(), table)?]),
             };
             let row = Cells::Integers((first..first + table.rows()).map(|i| i as i64).collect());
             let names = std::iter::once("row".to_string()).chain(names).collect();
@@ -127,14 +130,14 @@ impl<'m> Wanted<'m> {
                 std::iter::once(row).chain(columns.into_iter().map(Cells::Numbers)).collect(),
             ));
         }
-        let found = if self.link {
+        let prediction = if self.link {
             Prediction { outputs: model.predict(table)?, classes: None, probabilities: None }
         } else {
-            Prediction::of(model, self.saved.covariance.as_ref(), table)?
+            Prediction::new(model, self.saved.covariance.as_ref(), table)?
         };
-        let sd = self.posterior.filter(|_| self.std).map(|own| own.sd(table)).transpose()?;
-        let (names, mut cells) = layout(model, &found, self.std)?;
-        (0..table.rows()).for_each(|i| fill(model, &found, sd.as_ref(), i, first, &mut cells));
+        let sd = self.posterior.filter(|_| self.std).map(|posterior| posterior.sd(table)).transpose()?;
+        let (names, mut cells) = layout(model, &prediction, self.std)?;
+        (0..table.rows()).for_each(|i| fill(model, &prediction, sd.as_ref(), i, first, &mut cells));
         Ok((names, cells))
     }
 }
@@ -174,14 +177,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 
 /// The columns: the outputs of a regression, each with its standard deviation if wanted; the class of a
 /// classification, then its probabilities if the model has them or else its decision values.
-fn layout(model: &KernelExpansion, found: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
+fn layout(model: &KernelExpansion, prediction: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
     let mut names = vec!["row".to_string()];
     let mut cells = vec![Cells::Integers(Vec::new())];
-    if found.classes.is_some() {
+    if prediction.classes.is_some() {
         names.push("class".into());
         cells.push(Cells::Texts(Vec::new()));
     }
-    match (&found.probabilities, std) {
+    match (&prediction.probabilities, std) {
         (Some(_), _) => names.extend(model.classes.iter().map(|c| format!("p({c})"))),
         (None, false) => names.extend(model.output_names.iter().map(output_title)),
         (None, true) => {
@@ -206,14 +209,14 @@ fn output_title(output: &String) -> String {
 /// Adds row `i` of a chunk that begins with row `first` of the table.
 fn fill(
     model: &KernelExpansion,
-    found: &Prediction,
+    prediction: &Prediction,
     sd: Option<&Matrix>,
     i: usize,
     first: usize,
     cells: &mut [Cells],
 ) {
-    let class = found.classes.as_ref().and_then(|classes| model.classes.get(classes[i]));
-    let values = found.probabilities.as_ref().unwrap_or(&found.outputs).row(i);
+    let class = prediction.classes.as_ref().and_then(|classes| model.classes.get(classes[i]));
+    let values = prediction.probabilities.as_ref().unwrap_or(&prediction.outputs).row(i);
     let mut numbers =
         values.iter().enumerate().flat_map(|(o, v)| [Some(*v), sd.map(|sd| sd[(i, o)])]).flatten();
     for column in cells {

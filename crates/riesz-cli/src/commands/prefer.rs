@@ -1,4 +1,4 @@
-//! `riesz prefer`: who beats whom, and why.
+//! `riesz prefer`: models of duels between items, and explanations of them.
 
 mod cluster;
 mod evaluate;
@@ -9,7 +9,7 @@ mod rank;
 
 use crate::args::Global;
 use crate::console::Console;
-use crate::failure::Result;
+use crate::exit::Result;
 
 /// Arguments of `prefer`.
 #[derive(Debug, clap::Args)]

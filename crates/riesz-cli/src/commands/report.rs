@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use riesz::Exactness;
-use riesz::explanation::Fact;
 use riesz::format::explanation_json::SavedExplanation;
+use riesz::model_card::CardEntry;
 use riesz_report::ReportOptions;
 
 use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::explaining::{Asked, Certificate, Explaining, Whole};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
+use crate::explain_run::{Certificate, CollectedExplanation, ExplainRequest, Explaining};
 use crate::io::input::name_of;
-use crate::io::models::{Found, complete, read_any};
+use crate::io::models::{FileContent, complete, read_any};
 use crate::io::output::write_all;
 use crate::io::picture::check_page_name;
 use crate::program;
@@ -46,13 +46,13 @@ pub struct Args {
     /// Page to write [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     #[command(flatten)]
     pub features: FeatureArgs,
-    /// What becomes of cells that the model cannot take.
+    /// Treatment of cells that the model cannot use.
     #[command(flatten)]
     pub cells: CellArgs,
     /// Takes the place of the option that all commands have: a page has one format.
@@ -60,7 +60,7 @@ pub struct Args {
     pub format: Option<Format>,
 }
 
-/// Writes the page, after explaining if it is given a model.
+/// Writes the page; explains the rows first if a model is given.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if args.format.is_some() {
         return Err(Failure::input("a report is always HTML: leave --format out"));
@@ -69,32 +69,34 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let open = |path| args.features.open(&args.table, path);
     let rows = args.rows.as_deref().map(open).transpose()?;
     let table = &args.features.tables(&args.table);
-    let no_rows = |what: &str| {
-        Failure::input(format!("{} is a {what}: say which rows to explain, after it", name_of(&args.file)))
+    let no_rows = |kind: &str| {
+        Failure::input(format!("{} is a {kind}: say which rows to explain, after it", name_of(&args.file)))
     };
     let (game, features, cells) = (&args.game, &args.features, args.cells);
-    let asked = Asked { game, table, features, cells, seed: global.seed, variance: false };
+    let request = ExplainRequest { game, table, features, cells, seed: global.seed, variance: false };
     let SavedExplanation { explanation, decisions } = if let Some(command) = program::command(&args.file) {
         let rows = rows.ok_or_else(|| no_rows("program"))?;
-        explained(Explaining::of_program(command, rows, &asked, &console)?, &console)?
+        explained(Explaining::of_program(command, rows, &request, &console)?, &console)?
     } else {
         match read_any(&args.file, rows.as_ref(), &args.features)? {
-            Found::Explanation(..) if let Some(option) = args.game.given().or_else(|| args.cells.given()) => {
+            FileContent::Explanation(..)
+                if let Some(option) = args.game.first_given().or_else(|| args.cells.first_given()) =>
+            {
                 return Err(Failure::input(format!(
                     "{} is an explanation, which has no use for {option}: leave it out, or give a model and \
                      rows",
                     name_of(&args.file)
                 )));
             }
-            Found::Explanation(saved, _) => {
+            FileContent::Explanation(saved, _) => {
                 let SavedExplanation { explanation, decisions } = *saved;
                 let explanation = complete(explanation, &args.file, rows, &args.categorical)?;
                 SavedExplanation { explanation, decisions }
             }
-            Found::Model(saved, _) => {
+            FileContent::Model(saved, _) => {
                 let rows = rows.ok_or_else(|| no_rows("model"))?;
                 let saved = args.cells.admit(*saved)?;
-                explained(Explaining::of_model((&saved, &args.file), rows, &asked, &console)?, &console)?
+                explained(Explaining::of_model((&saved, &args.file), rows, &request, &console)?, &console)?
             }
         }
     };
@@ -110,18 +112,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 
 /// All rows explained.
 fn explained(explaining: Explaining<'_>, console: &Console) -> Result<SavedExplanation> {
-    let mut whole = Whole::of_width(explaining.width);
-    let (_, mut facts) = explaining.each(console, |chunk| whole.add(chunk), true)?;
-    facts.push(Fact::new("written", now()));
-    whole.finish(facts)
+    let mut collector = CollectedExplanation::of_width(explaining.width);
+    let (_, mut facts) = explaining.for_each_chunk(console, |chunk| collector.add(chunk), true)?;
+    facts.push(CardEntry::new("written", now()));
+    collector.finish(facts)
 }
 
 /// Date and time, to the minute; that of `SOURCE_DATE_EPOCH` if it is set, for pages that are the same byte
 /// for byte.
 fn now() -> String {
     let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
-    let at = fixed
+    let time = fixed
         .and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0))
         .unwrap_or_else(chrono::Utc::now);
-    at.format("%Y-%m-%d %H:%M UTC").to_string()
+    time.format("%Y-%m-%d %H:%M UTC").to_string()
 }

@@ -8,7 +8,7 @@ use riesz::discrepancy::feature_ranking::{Method, rank};
 
 use crate::args::{Global, RowArgs, TableArgs, factors};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
 use crate::io::write::{Cells, TableWriter};
@@ -29,10 +29,10 @@ pub struct Args {
     /// Column or columns that features are selected for
     #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
-    /// How many features to name [default: all]
+    /// Number of features to select [default: all]
     #[arg(long, value_name = "N")]
     pub features: Option<usize>,
-    /// By Shapley values of HSIC, by backward elimination (BAHSIC), or by HSIC-Lasso
+    /// Selection by Shapley values of HSIC, by backward elimination (BAHSIC), or by HSIC-Lasso
     #[arg(long, value_name = "WAY", default_value = "shapley",
         value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::feature_ranking::Method::NAMES))]
     pub method: String,
@@ -46,13 +46,13 @@ pub struct Args {
     /// Columns whose numbers are names of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
-    /// What becomes of rows with missing cells.
+    /// Treatment of rows with missing cells.
     #[command(flatten)]
     pub rows: RowArgs,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the table.
+    /// Options for reading the table.
     #[command(flatten)]
     pub table: TableArgs,
 }
@@ -60,7 +60,7 @@ pub struct Args {
 /// Reads, ranks the features and writes their names.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let rows = args.rows.of(args.table.source(&args.data)).open()?;
+    let rows = args.rows.apply_to(args.table.source(&args.data)).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
     let args = &Args {
         target: listed_columns(&args.target, &header),
@@ -83,21 +83,21 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let method = Method::named(&args.method)
         .ok_or_else(|| Failure::input(format!("there is no method '{}'", args.method)))?;
-    let all: Vec<String> = features.iter().chain(&args.target).cloned().collect();
-    let columns = Columns::read(rows, &all)?;
+    let needed: Vec<String> = features.iter().chain(&args.target).cloned().collect();
+    let columns = Columns::read(rows, &needed)?;
     let x = columns.table(&features, &args.categorical, &console)?;
     let y = columns.table(&args.target, &args.categorical, &console)?;
     let progress = console.progress(&format!("ranking {} features by {} rows", x.width(), x.rows()));
-    let found = rank(&x, &y, method, args.factors, None, None, wanted)?;
+    let ranking = rank(&x, &y, method, args.factors, None, None, wanted)?;
     drop(progress);
-    let best = &found.order[..wanted];
+    let best = &ranking.order[..wanted];
     let names = ["rank", "feature", "score"].map(String::from).to_vec();
     let example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new()), Cells::Numbers(Vec::new())];
     let mut table = TableWriter::open(args.output.as_deref(), format, names, example)?;
     table.rows(vec![
         Cells::Integers((1..=wanted as i64).collect()),
         Cells::Texts(best.iter().map(|&j| features[j].clone()).collect()),
-        Cells::Numbers(best.iter().map(|&j| found.scores[j]).collect()),
+        Cells::Numbers(best.iter().map(|&j| ranking.scores[j]).collect()),
     ])?;
     table.finish()
 }

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::explanation::Fact;
 use riesz::fit::FittedModel;
 use riesz::fit::nystrom::{
     DataPass, FitPlan, FitState, InitialData, InitialInput, ResultStore, Statistics, kept_survey, names,
 };
 use riesz::format::model::SavedModel;
+use riesz::model_card::CardEntry;
 
 use crate::args::Global;
 use crate::commands::fit::written;
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::checkpoint::{Checkpoint, Request, planned};
 use crate::io::input::{name_of, read_file};
 use crate::io::output::Output;
@@ -45,7 +45,7 @@ pub struct Args {
     pub output: PathBuf,
 }
 
-/// Solves, goes on by what passes there are, and writes.
+/// Solves the fit, continues with the available passes, and writes the model.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let (mut store, request, plan) = planned(&args.plan)?;
@@ -57,8 +57,11 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     let (units, mut fitting) = match plan.needs() {
         InitialData::Statistics => {
-            let all = all_statistics(args, &mut store, &request, &plan, console)?;
-            (all.units().clone(), FitState::new(&plan, &request.job, InitialInput::Statistics(all))?)
+            let statistics = all_statistics(args, &mut store, &request, &plan, console)?;
+            (
+                statistics.units().clone(),
+                FitState::new(&plan, &request.job, InitialInput::Statistics(statistics))?,
+            )
         }
         InitialData::Survey => {
             let survey = kept_survey(&mut store)?;
@@ -68,32 +71,32 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     while let Some(coefficients) = fitting.next_coefficients().cloned() {
         store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
-        let mut all = DataPass::empty(&plan, &coefficients);
+        let mut total = DataPass::empty(&plan, &coefficients);
         let mut missing = None;
         for &unit in &units {
             let name = names::pass(&coefficients, unit);
             match store.get(&name)? {
                 Some(bytes) => {
-                    let own = DataPass::from_bytes(&plan, &coefficients, &bytes);
-                    all.merge(&own.map_err(|e| Failure::from(e).about(&name))?)?;
+                    let pass = DataPass::from_bytes(&plan, &coefficients, &bytes);
+                    total.merge(&pass.map_err(|e| Failure::from(e).about(&name))?)?;
                 }
                 None => missing = missing.or(Some(unit)),
             }
         }
         if let Some(unit) = missing {
-            let said = format!(
+            let message = format!(
                 "{} after {} passes: 'riesz statistics {} --unit {unit} --pass' and so on, then solve again",
                 fitting.missing_stage(),
                 fitting.passes(),
                 name_of(&args.plan)
             );
             if !fitting.has_model() {
-                return Err(Failure::input(said));
+                return Err(Failure::input(message));
             }
-            console.note(said);
+            console.note(message);
             break;
         }
-        fitting.apply_pass(&all)?;
+        fitting.apply_pass(&total)?;
     }
     finished((&request, args.posterior), fitting.fitted()?, output, as_json, console)
 }
@@ -107,13 +110,13 @@ fn all_statistics(
     console: Console,
 ) -> Result<Statistics> {
     let units = request.data.count();
-    let all = match &args.statistics {
+    let total = match &args.statistics {
         Some(path) => {
             let about = |e: riesz::Error| Failure::from(e).about(&name_of(path));
             Statistics::from_bytes(plan, &read_file(path)?).map_err(about)?
         }
         None => {
-            let mut all = Statistics::empty(plan);
+            let mut total = Statistics::empty(plan);
             for unit in 0..units {
                 let name = names::statistics(unit);
                 let bytes = store.get(&name)?.ok_or_else(|| {
@@ -122,18 +125,20 @@ fn all_statistics(
                         name_of(&args.plan)
                     ))
                 })?;
-                all.merge(&Statistics::from_bytes(plan, &bytes).map_err(|e| Failure::from(e).about(&name))?)?;
+                total.merge(
+                    &Statistics::from_bytes(plan, &bytes).map_err(|e| Failure::from(e).about(&name))?,
+                )?;
             }
-            all
+            total
         }
     };
-    if all.units().len() as u64 != units {
+    if total.units().len() as u64 != units {
         console.warn(format!(
             "the statistics count {} of {units} units: the fit is to these rows alone",
-            all.units().len()
+            total.units().len()
         ));
     }
-    Ok(all)
+    Ok(total)
 }
 
 /// Writes the model, with the posterior of a process.
@@ -146,14 +151,14 @@ fn finished(
 ) -> Result<()> {
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fitted.model;
-    let covariance = fitted.covariance.filter(|own| posterior || own.is_of_data());
+    let covariance = fitted.covariance.filter(|known| posterior || known.is_of_data());
     if model.classes.is_empty() {
         model.output_names.clone_from(&request.roles.targets);
     }
-    model.model_card.push(Fact::new("data", request.data.name()));
-    model.model_card.push(Fact::new("standardised", if request.standardised { "yes" } else { "no" }));
-    model.model_card.push(Fact::new("kernel expression", &request.kernel));
-    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    model.model_card.push(CardEntry::new("data", request.data.name()));
+    model.model_card.push(CardEntry::new("standardised", if request.standardised { "yes" } else { "no" }));
+    model.model_card.push(CardEntry::new("kernel expression", &request.kernel));
+    model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.model_card.clone();
     written(&SavedModel { model, covariance, groups: None }, output, &summary, as_json, console)
 }

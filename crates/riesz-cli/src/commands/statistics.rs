@@ -9,7 +9,7 @@ use riesz::fit::nystrom::{
 
 use crate::args::Global;
 use crate::console::{Console, watched};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::checkpoint::{Checkpoint, planned};
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ pub struct Args {
     pub pass: bool,
 }
 
-/// Computes what is missing, and keeps it.
+/// Computes the missing statistics, and stores them.
 pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let (mut store, request, plan) = planned(&args.plan)?;
     let mut reading = request.data.rows(&request.roles);
@@ -48,32 +48,32 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
         ));
     }
     for &unit in &args.units {
-        let what = reading.describe(unit)?;
-        let heed = FitControl::default();
-        let (name, there) = match &latest {
+        let description = reading.describe(unit)?;
+        let control = FitControl::default();
+        let (name, stored) = match &latest {
             None => {
                 let name = names::statistics(unit);
-                let there = store.get(&name)?.map(|bytes| Statistics::from_bytes(&plan, &bytes).map(|_| ()));
-                (name, there)
+                let stored = store.get(&name)?.map(|bytes| Statistics::from_bytes(&plan, &bytes).map(|_| ()));
+                (name, stored)
             }
             Some(coefficients) => {
                 let name = names::pass(coefficients, unit);
-                let there = store
+                let stored = store
                     .get(&name)?
                     .map(|bytes| DataPass::from_bytes(&plan, coefficients, &bytes).map(|_| ()));
-                (name, there)
+                (name, stored)
             }
         };
-        if let Some(there) = there {
-            there.map_err(|e| Failure::from(e).about(&name))?;
+        if let Some(result) = stored {
+            result.map_err(|e| Failure::from(e).about(&name))?;
             console.note(format!("{name} is there already"));
             continue;
         }
-        let message = format!("unit {unit}: {what}");
-        let bytes = watched(&console, &message, &heed.progress.clone(), || match &latest {
-            None => statistics(&mut reading, &plan, unit, &heed).map(|own| own.to_bytes()),
+        let message = format!("unit {unit}: {description}");
+        let bytes = watched(&console, &message, &control.progress.clone(), || match &latest {
+            None => statistics(&mut reading, &plan, unit, &control).map(|statistics| statistics.to_bytes()),
             Some(coefficients) => {
-                pass(&mut reading, &plan, coefficients, unit, &heed).map(|own| own.to_bytes())
+                pass(&mut reading, &plan, coefficients, unit, &control).map(|pass| pass.to_bytes())
             }
         })?;
         store.put(&name, &bytes)?;

@@ -1,4 +1,4 @@
-//! The two tables of downscaling, of rows and of the bags that they make, joined on the bags' names.
+//! The two tables of downscaling, rows and bags, joined on the bags' names.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use riesz::{Error, Table};
 
 use crate::args::{RowArgs, TableArgs};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::duels::names_of;
 use crate::io::input::OpenTable;
@@ -37,7 +37,7 @@ pub struct AggregateArgs {
     /// of weight
     #[arg(long)]
     pub sum: bool,
-    /// What targets are: numbers, counts of events among the weights (poisson: cases among people), or counts
+    /// Type of targets: numbers, counts of events among the weights (poisson: cases among people), or counts
     /// of successes among trials (binomial)
     #[arg(long, value_enum, default_value_t = FamilyName::Gaussian)]
     pub family: FamilyName,
@@ -76,12 +76,12 @@ pub struct AggregateArgs {
     /// Rows with missing cells.
     #[command(flatten)]
     pub missing: RowArgs,
-    /// How to read the tables.
+    /// Options for reading the tables.
     #[command(flatten)]
     pub table: TableArgs,
 }
 
-/// What targets are.
+/// The type of targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum FamilyName {
     /// Numbers: means or sums
@@ -92,12 +92,12 @@ pub enum FamilyName {
     Binomial,
 }
 
-/// How targets are made of rows.
+/// The aggregation operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OperatorName {
-    /// Those without rows of their own
+    /// Mediated for targets without rows of their own
     Auto,
-    /// None: all have rows of their own
+    /// Never: all targets have rows of their own
     Matched,
     /// All, also those with rows of their own
     Mediated,
@@ -110,7 +110,7 @@ pub enum OperatorName {
 }
 
 impl OperatorName {
-    /// As it is given.
+    /// The name as given on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -127,19 +127,19 @@ impl OperatorName {
     }
 }
 
-/// What is learnt from, and what it is called.
+/// The training data with their names.
 pub struct Aggregated {
     /// Rows, bags and targets.
     pub data: Aggregates,
-    /// How targets come about, if they are counts.
+    /// The likelihood of targets, if they are counts.
     pub family: Option<Family>,
     /// The files' names.
     pub source: String,
-    /// Of each target the name of its bag.
+    /// For each target the name of its bag.
     pub targets: Vec<String>,
     /// The names of the bags with rows.
     pub bags: Vec<String>,
-    /// What was left out.
+    /// Notes about data that were left out.
     pub notes: Vec<String>,
 }
 
@@ -147,17 +147,17 @@ impl AggregateArgs {
     /// Reads and joins the tables.
     pub fn read(&self, console: &Console) -> Result<Aggregated> {
         self.check()?;
-        let rows = self.missing.of(self.table.source(&self.rows)).open()?;
+        let rows = self.missing.apply_to(self.table.source(&self.rows)).open()?;
         let features = self.features_of(&rows)?;
         let bags = self.table.source(&self.bags).open()?;
         let mediators = listed_columns(&self.mediators, bags.header());
         let source = format!("{}, {}", rows.name, bags.name);
-        let own =
+        let bag_columns =
             [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&self.trials);
-        let own = once(own.chain(&mediators));
+        let bag_columns = once(bag_columns.chain(&mediators));
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
         let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
-        let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &own)?);
+        let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &bag_columns)?);
         let rows = rows.without_zero_weights(self.weight.as_ref())?;
         let (levels, codes) = rows.levels(&self.bag)?;
         let of_rows: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
@@ -167,7 +167,8 @@ impl AggregateArgs {
         let x = rows.table(&features, &categorical, console)?;
         let (x, row) = self.each_once(&rows, x, &joined, &of_rows)?;
         let weight = self.weight.as_ref().map(|name| weights(&rows, name, |i| of_rows[i])).transpose()?;
-        let weight = weight.map(|all| joined.rows.iter().map(|&i| all[i]).collect::<Vec<_>>());
+        let weight =
+            weight.map(|row_weights| joined.rows.iter().map(|&i| row_weights[i]).collect::<Vec<_>>());
         let unit = if self.sums() { TargetUnit::Sum } else { TargetUnit::Mean };
         let family = self.family(&bags, &names, &targets, &joined)?;
         let called: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
@@ -183,7 +184,7 @@ impl AggregateArgs {
             )?,
             rows: x,
             targets: joined.targets.iter().map(|&b| targets[b]).collect(),
-            own: joined.matched.clone(),
+            bag_of_target: joined.matched.clone(),
             target_noise: self.known(&bags, &names, &joined)?,
             mediators: if mediated {
                 let table = bags.table(&mediators, &categorical, console)?;
@@ -243,7 +244,7 @@ impl AggregateArgs {
         }
     }
 
-    /// How counts come about; bags whose counts make no sense are named.
+    /// The likelihood of counts; inconsistent counts are reported with their bag.
     fn family(
         &self,
         bags: &Columns,
@@ -255,38 +256,38 @@ impl AggregateArgs {
             return Ok(None);
         }
         let wrong = |column: &str, value: f64, b: usize, why: &str| {
-            let (file, value, bag) = (&bags.name, told(value), &names[b]);
+            let (file, value, bag) = (&bags.name, number_or_missing(value), &names[b]);
             Failure::input(format!("{file}: column '{column}' is {value} of bag '{bag}': {why}"))
         };
-        let whole = |v: f64| v >= 0.0 && v.fract() == 0.0;
-        if let Some(&b) = joined.targets.iter().find(|&&b| !whole(targets[b])) {
+        let is_count = |v: f64| v >= 0.0 && v.fract() == 0.0;
+        if let Some(&b) = joined.targets.iter().find(|&&b| !is_count(targets[b])) {
             return Err(wrong(&self.target, targets[b], b, "counts are whole numbers, 0 or more"));
         }
         let Some(column) = &self.trials else { return Ok(Some(Family::Poisson)) };
-        let all = bags.numbers_or_missing(column)?;
-        let of = |&b: &usize| match all[b] {
-            n if whole(n) && n >= targets[b].max(1.0) => Ok(n),
+        let trials_of_bag = bags.numbers_or_missing(column)?;
+        let trials_of_target = |&b: &usize| match trials_of_bag[b] {
+            n if is_count(n) && n >= targets[b].max(1.0) => Ok(n),
             n => Err(wrong(column, n, b, "trials are a whole number, at least 1 and the count of successes")),
         };
-        let trials = joined.targets.iter().map(of).collect::<Result<_>>()?;
+        let trials = joined.targets.iter().map(trials_of_target).collect::<Result<_>>()?;
         Ok(Some(Family::Binomial { trials }))
     }
 
     /// The columns that the map is a function of.
     fn features_of(&self, rows: &OpenTable) -> Result<Vec<String>> {
         let header = rows.header();
-        let [given, ignored] = [&self.features, &self.ignore].map(|list| listed_columns(list, header));
-        let own = || [&self.bag].into_iter().chain(&self.weight).chain(&self.row);
-        rows.places(given.iter().chain(&ignored).chain(own()))?;
-        let left = |c: &&String| !ignored.contains(c) && own().all(|own| own != *c);
-        let found = if given.is_empty() { header.iter().filter(left).cloned().collect() } else { given };
-        if found.is_empty() {
+        let [named, ignored] = [&self.features, &self.ignore].map(|list| listed_columns(list, header));
+        let reserved = || [&self.bag].into_iter().chain(&self.weight).chain(&self.row);
+        rows.places(named.iter().chain(&ignored).chain(reserved()))?;
+        let left = |c: &&String| !ignored.contains(c) && reserved().all(|reserved_name| reserved_name != *c);
+        let features = if named.is_empty() { header.iter().filter(left).cloned().collect() } else { named };
+        if features.is_empty() {
             return Err(Failure::input(format!("{}: no column is left to learn from", rows.name)));
         }
-        Ok(found)
+        Ok(features)
     }
 
-    /// Rows and targets by their bags, and whether mediators are of use.
+    /// Rows and targets by their bags, and whether mediators are used.
     fn joined(
         &self,
         rows: &[&str],
@@ -298,20 +299,20 @@ impl AggregateArgs {
         let spelt = |error: riesz::Error| {
             Failure::input(error.to_string().replace("(drop_unmatched)", "(--drop-unmatched)"))
         };
-        let by = |mediators| join(rows, bags, &has, mediators, self.drop_unmatched).map_err(spelt);
-        let mut found = by(mediators)?;
+        let join_with = |mediators| join(rows, bags, &has, mediators, self.drop_unmatched).map_err(spelt);
+        let mut joined = join_with(mediators)?;
         if self.operator == OperatorName::Mediated {
-            found.matched.fill(None);
+            joined.matched.fill(None);
         }
-        if !mediators || found.matched.contains(&None) {
-            return Ok((found, mediators));
+        if !mediators || joined.matched.contains(&None) {
+            return Ok((joined, mediators));
         }
-        let mut found = by(false)?;
-        found.notes.push("all targets have rows of their own, so mediators are not used".into());
-        Ok((found, false))
+        let mut joined = join_with(false)?;
+        joined.notes.push("all targets have rows of their own, so mediators are not used".into());
+        Ok((joined, false))
     }
 
-    /// Each row once, and of each line that is used its row.
+    /// The distinct rows, and the row of each line that is used.
     fn each_once(
         &self,
         rows: &Columns,
@@ -327,33 +328,34 @@ impl AggregateArgs {
         let (mut places, mut seen) = (HashMap::new(), HashSet::new());
         let (mut first, mut row) = (Vec::new(), Vec::new());
         for (&line, bag) in joined.rows.iter().zip(&joined.bag) {
-            let (name, own) = (&names[line], bags[line]);
-            let at = *places.entry(name).or_insert_with(|| {
+            let (name, bag_name) = (&names[line], bags[line]);
+            let index = *places.entry(name).or_insert_with(|| {
                 first.push(line);
                 first.len() - 1
             });
-            let before: usize = first[at];
+            let before: usize = first[index];
             if let Some(j) = (0..x.width()).find(|&j| x.get(line, j) != x.get(before, j)) {
                 return Err(Failure::input(format!(
-                    "{}: row '{name}' is in bag '{}' and in bag '{own}' with another '{}': a row has the \
-                     same covariates in all of its bags",
+                    "{}: row '{name}' is in bag '{}' and in bag '{bag_name}' with another '{}': a row has \
+                     the same covariates in all of its bags",
                     rows.name,
                     bags[before],
                     x.columns()[j].name
                 )));
             }
-            if !seen.insert((at, *bag)) {
+            if !seen.insert((index, *bag)) {
                 return Err(Failure::input(format!(
-                    "{}: row '{name}' is in bag '{own}' twice: it has one line for each bag that it is in",
+                    "{}: row '{name}' is in bag '{bag_name}' twice: it has one line for each bag that it is \
+                     in",
                     rows.name
                 )));
             }
-            row.push(at);
+            row.push(index);
         }
         Ok((x.select_rows(&first), row))
     }
 
-    /// Of each target the variance of its known error.
+    /// For each target the variance of its known error.
     fn known(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Option<Vec<f64>>> {
         let Some(column) = &self.se else { return Ok(None) };
         let errors = bags.numbers_or_missing(column)?;
@@ -363,31 +365,35 @@ impl AggregateArgs {
                 "{}: column '{column}' is {} of bag '{}': standard errors are not negative; 0 where there \
                  is none",
                 bags.name,
-                told(se),
+                number_or_missing(se),
                 names[b]
             ))),
         };
         Ok(Some(joined.targets.iter().map(square).collect::<Result<_>>()?))
     }
 
-    /// Mediators of bags with rows and of targets, and of mediated sums the sums of weights.
+    /// Mediators of bags with rows and of targets, and for mediated sums the sums of weights.
     fn coarse(&self, table: &Table, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Mediators> {
-        let (own, targets) = (table.select_rows(&joined.with_rows), table.select_rows(&joined.targets));
-        let same = |j: &usize| own.column(*j).iter().chain(targets.column(*j)).all(|v| *v == own.get(0, *j));
-        if let Some(j) = (0..table.width()).find(same) {
+        let (bag_mediators, targets) =
+            (table.select_rows(&joined.with_rows), table.select_rows(&joined.targets));
+        let is_constant = |j: &usize| {
+            bag_mediators.column(*j).iter().chain(targets.column(*j)).all(|v| *v == bag_mediators.get(0, *j))
+        };
+        if let Some(j) = (0..table.width()).find(is_constant) {
             let column = &table.columns()[j];
             return Err(Failure::input(format!(
                 "{}: mediator '{}' is {} of all bags, so it ties none to others: leave it out",
                 bags.name,
                 column.name,
-                column.format(own.get(0, j))
+                column.format(bag_mediators.get(0, j))
             )));
         }
         let totals = self.sums().then(|| self.totals(bags, names, joined)).transpose()?;
-        Ok(Mediators { bags: own, targets, totals })
+        Ok(Mediators { bags: bag_mediators, targets, totals })
     }
 
-    /// Of targets that are sums and have no rows the sums of their weights; 1 for others, which are not read.
+    /// For each target that is a sum and has no rows, the sum of its weights; 1 for others, which are not
+    /// read.
     fn totals(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Vec<f64>> {
         let Some(column) = &self.total else {
             return Err(Failure::input(
@@ -395,23 +401,23 @@ impl AggregateArgs {
                  (people, area)",
             ));
         };
-        let found = bags.numbers_or_missing(column)?;
-        let of = |(own, &b): (&Option<usize>, &usize)| match own {
+        let column_totals = bags.numbers_or_missing(column)?;
+        let total_of_target = |(matched_bag, &b): (&Option<usize>, &usize)| match matched_bag {
             Some(_) => Ok(1.0),
-            None if found[b] > 0.0 => Ok(found[b]),
+            None if column_totals[b] > 0.0 => Ok(column_totals[b]),
             None => Err(Failure::input(format!(
                 "{}: column '{column}' is {} of bag '{}': totals are positive numbers",
                 bags.name,
-                told(found[b]),
+                number_or_missing(column_totals[b]),
                 names[b]
             ))),
         };
-        joined.matched.iter().zip(&joined.targets).map(of).collect()
+        joined.matched.iter().zip(&joined.targets).map(total_of_target).collect()
     }
 }
 
 impl Aggregated {
-    /// The same error with names of bags where the library has numbers: "target 3" is "target 'north'".
+    /// The error with names of bags in place of the library's numbers: "target 3" is "target 'north'".
     pub fn named(&self, error: Error) -> Failure {
         let Error::Parameter { name, value, allowed } = error else { return error.into() };
         let name = with_names(&name, "target ", &self.targets);
@@ -438,34 +444,34 @@ fn with_names(text: &str, words: &str, names: &[String]) -> String {
 
 /// The weights of rows, which must be positive; `bag` gives the name of a row's bag for messages.
 pub fn weights<'b>(rows: &Columns, name: &str, bag: impl Fn(usize) -> &'b str) -> Result<Vec<f64>> {
-    let all = rows.numbers(name)?;
-    if let Some(i) = all.iter().position(|w| *w <= 0.0) {
+    let row_weights = rows.numbers(name)?;
+    if let Some(i) = row_weights.iter().position(|w| *w <= 0.0) {
         return Err(Failure::input(format!(
             "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows \
              out that count nothing",
             rows.name,
             i + 1,
             bag(i),
-            all[i]
+            row_weights[i]
         )));
     }
-    Ok(all)
+    Ok(row_weights)
 }
 
-/// A number, or that there is none.
-pub fn told(number: f64) -> String {
+/// A number as text, or "missing".
+pub fn number_or_missing(number: f64) -> String {
     if number.is_nan() { "missing".into() } else { number.to_string() }
 }
 
-/// Each name once.
+/// The distinct names.
 fn once<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut distinct: Vec<String> = Vec::new();
     names.for_each(|name| {
-        if !found.contains(name) {
-            found.push(name.clone());
+        if !distinct.contains(name) {
+            distinct.push(name.clone());
         }
     });
-    found
+    distinct
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Columns of Apache Arrow as numbers and texts: what Parquet and Arrow IPC files hold once they are read.
+//! Columns of Apache Arrow as numbers and texts: the content of Parquet and Arrow IPC files.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -57,22 +57,22 @@ fn add_fields(path: &ColumnPath, fields: &Fields, paths: &mut Vec<ColumnPath>) {
     }
 }
 
-/// A column of a batch whose column `at` holds the root of `path`.
-pub fn column(batch: &RecordBatch, at: usize, path: &ColumnPath) -> Result<Raw, String> {
-    let mut array = batch.column(at).clone();
+/// The column of a batch whose top-level column `root` contains `path`.
+pub fn column(batch: &RecordBatch, root: usize, path: &ColumnPath) -> Result<Raw, String> {
+    let mut array = batch.column(root).clone();
     let mut present: Vec<ArrayRef> = Vec::new();
     for &field in &path.fields {
         let Some(outer) = array.as_struct_opt() else { return Err("a structure has no fields".into()) };
         let inner = outer.column(field).clone();
         present.push(std::mem::replace(&mut array, inner));
     }
-    let extension = batch.schema_ref().field(at).metadata().get("ARROW:extension:name").cloned();
+    let extension = batch.schema_ref().field(root).metadata().get("ARROW:extension:name").cloned();
     if path.fields.is_empty() && extension.as_deref() == Some("pandas.period") {
         return Err(dates(&path.name));
     }
     let mut raw = raw_of(&array, &path.name)?;
     for outer in present.iter().filter(|outer| outer.null_count() > 0) {
-        raw = raw.without(|i| outer.is_null(i));
+        raw = raw.with_missing(|i| outer.is_null(i));
     }
     Ok(raw)
 }
@@ -89,8 +89,8 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
         DataType::UInt8 => numbers::<UInt8Type>(array, f64::from),
         DataType::UInt16 => numbers::<UInt16Type>(array, f64::from),
         DataType::UInt32 => numbers::<UInt32Type>(array, f64::from),
-        DataType::Int64 => whole::<Int64Type>(array, |v| v as f64, |v| v.unsigned_abs()),
-        DataType::UInt64 => whole::<UInt64Type>(array, |v| v as f64, |v| v),
+        DataType::Int64 => integers_or_texts::<Int64Type>(array, |v| v as f64, |v| v.unsigned_abs()),
+        DataType::UInt64 => integers_or_texts::<UInt64Type>(array, |v| v as f64, |v| v),
         DataType::Decimal32(..) => decimals::<Decimal32Type>(array),
         DataType::Decimal64(..) => decimals::<Decimal64Type>(array),
         DataType::Decimal128(..) => decimals::<Decimal128Type>(array),
@@ -111,7 +111,7 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
                 return Ok(Raw::Numbers(vec![f64::NAN; array.len()]));
             }
             let (values, keys) = (raw_of(dictionary.values(), name)?, dictionary.normalized_keys());
-            values.gathered(&keys).without(|i| array.is_null(i))
+            values.gathered(&keys).with_missing(|i| array.is_null(i))
         }
         DataType::Date32
         | DataType::Date64
@@ -152,7 +152,7 @@ fn numbers<T: ArrowPrimitiveType>(array: &ArrayRef, convert: impl Fn(T::Native) 
 }
 
 /// Whole numbers; as text where a double would lose digits.
-fn whole<T: ArrowPrimitiveType>(
+fn integers_or_texts<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     convert: impl Fn(T::Native) -> f64,
     size: impl Fn(T::Native) -> u64,
@@ -172,10 +172,10 @@ fn decimals<T: DecimalType>(array: &ArrayRef) -> Raw {
     let array = array.as_primitive::<T>();
     let is_large = |i: usize| {
         let text = array.value_as_string(i);
-        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-        let whole = whole.trim_start_matches('-');
+        let (integer_part, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let digits = integer_part.trim_start_matches('-');
         fraction.bytes().all(|digit| digit == b'0')
-            && whole.parse::<f64>().is_ok_and(|value| value > LARGEST_WHOLE as f64)
+            && digits.parse::<f64>().is_ok_and(|value| value > LARGEST_WHOLE as f64)
     };
     if (0..array.len()).any(|i| !array.is_null(i) && is_large(i)) {
         return texts((0..array.len()).map(|i| (!array.is_null(i)).then(|| array.value_as_string(i))));

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, Schema};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::arrow::{ColumnPath, column, column_paths, guarded};
 use crate::io::chunk::Chunk;
 use crate::io::reader::{SeekableRead, TableReader};
@@ -81,9 +81,9 @@ impl TableReader for ArrowRows {
     }
 }
 
-fn damaged(name: &str, what: &str) -> Failure {
-    match what.starts_with("column '") {
-        true => Failure::input(format!("{name}: {what}")),
-        false => Failure::input(format!("cannot read {name} as an Arrow file: {what}")),
+fn damaged(name: &str, reason: &str) -> Failure {
+    match reason.starts_with("column '") {
+        true => Failure::input(format!("{name}: {reason}")),
+        false => Failure::input(format!("cannot read {name} as an Arrow file: {reason}")),
     }
 }

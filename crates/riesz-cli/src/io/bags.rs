@@ -1,4 +1,4 @@
-//! Bags of items: a table of who belongs to which bag, and with which weight.
+//! Bags of items: a table of the membership of items in bags, with weights.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use riesz::preference::ItemBags;
 use super::columns::Columns;
 use super::duels::{Items, Names, first_of, names_of};
 use crate::args::TableArgs;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 
 /// Which items make bags.
 #[derive(Debug, Clone, clap::Args)]

@@ -9,7 +9,7 @@ use riesz::columns::{
 use riesz::table::{level_of_number, level_of_text};
 
 use crate::console::note_once;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw};
 use crate::io::input::CellRules;
 

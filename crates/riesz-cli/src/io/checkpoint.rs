@@ -1,4 +1,5 @@
-//! A folder in which work in units keeps what is done, each result in a file that is whole or not there.
+//! A checkpoint folder, in which work in units stores its results, each in a file that is either complete or
+//! absent.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use riesz::fit::nystrom::{FitPlan, Job, Kind, ResultStore, names};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::dataset::{Dataset, Roles};
 use crate::io::input::{name_of, read_file};
 use crate::io::output::write_all;
@@ -18,13 +19,13 @@ pub struct Request {
     pub riesz: String,
     /// Where rows are.
     pub data: Dataset,
-    /// What columns are.
+    /// The roles of columns.
     pub roles: Roles,
     /// The kernel, as an expression.
     pub kernel: String,
     /// Whether the kernel reads columns in units of their standard deviations.
     pub standardised: bool,
-    /// What is fitted.
+    /// The fit to perform.
     pub job: Job,
 }
 
@@ -49,23 +50,23 @@ impl Request {
 /// The name of the request in its folder.
 const REQUEST: &str = "request.json";
 
-/// Such a folder, or none.
+/// A checkpoint folder, or none.
 pub struct Checkpoint {
     folder: Option<PathBuf>,
-    /// Results that were found there.
-    pub found: usize,
+    /// The number of results that the folder already had.
+    pub loaded: usize,
 }
 
 impl Checkpoint {
     /// Keeps nothing.
     pub fn none() -> Self {
-        Self { folder: None, found: 0 }
+        Self { folder: None, loaded: 0 }
     }
 
-    /// A folder that is there, or is made.
-    pub fn at(folder: PathBuf) -> Result<Self> {
+    /// Opens the folder, or creates it.
+    pub fn open(folder: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&folder).map_err(|e| Failure::writing(&name_of(&folder), &e))?;
-        Ok(Self { folder: Some(folder), found: 0 })
+        Ok(Self { folder: Some(folder), loaded: 0 })
     }
 
     /// The folder.
@@ -79,7 +80,7 @@ impl Checkpoint {
         self.put(REQUEST, &bytes)
     }
 
-    /// What was asked for, if it was kept.
+    /// The stored request, if there is one.
     pub fn request(&mut self) -> Result<Option<Request>> {
         let Some(bytes) = self.get(REQUEST)? else { return Ok(None) };
         let damaged = |e: serde_json::Error| {
@@ -103,7 +104,7 @@ impl ResultStore<Failure> for Checkpoint {
         if !path.exists() {
             return Ok(None);
         }
-        self.found += 1;
+        self.loaded += 1;
         read_file(&path).map(Some)
     }
 
@@ -125,7 +126,7 @@ pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, FitPlan)> {
     if !folder.is_dir() {
         return Err(missing());
     }
-    let mut checkpoint = Checkpoint { folder: Some(folder.to_path_buf()), found: 0 };
+    let mut checkpoint = Checkpoint { folder: Some(folder.to_path_buf()), loaded: 0 };
     let request = checkpoint.request()?.ok_or_else(missing)?;
     let plan = checkpoint.plan()?.ok_or_else(missing)?;
     Ok((checkpoint, request, plan))

@@ -1,4 +1,4 @@
-//! Some rows of a table as its file holds them.
+//! A chunk of a table's rows, as its file holds them.
 
 /// The texts of one column, in one allocation.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +54,7 @@ impl Raw {
     }
 
     /// These cells, without the values of those that `is_missing` names.
-    pub fn without(self, is_missing: impl Fn(usize) -> bool) -> Self {
+    pub fn with_missing(self, is_missing: impl Fn(usize) -> bool) -> Self {
         match self {
             Self::Numbers(mut numbers) => {
                 let missing = numbers.iter_mut().enumerate().filter(|(i, _)| is_missing(*i));

@@ -10,7 +10,7 @@ use riesz::{Column, ColumnKind, Table};
 
 use super::cells::{ColumnCells, FRONT_END};
 use crate::console::{Console, note_once};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw};
 use crate::io::input::{CellRules, OpenTable};
 
@@ -354,13 +354,13 @@ impl Columns {
             spellings.iter_mut().for_each(|l| *l = l.to_lowercase());
             return;
         }
-        let pair = spellings.iter().enumerate().find_map(|(i, one)| {
-            let other = spellings[..i].iter().find(|other| other.to_lowercase() == one.to_lowercase())?;
-            Some((other, one))
+        let pair = spellings.iter().enumerate().find_map(|(i, level)| {
+            let other = spellings[..i].iter().find(|other| other.to_lowercase() == level.to_lowercase())?;
+            Some((other, level))
         });
-        if let Some((one, other)) = pair {
+        if let Some((first, other)) = pair {
             note_once(&format!(
-                "warning: {}: column '{name}': '{one}' and '{other}' differ in case only and are two \
+                "warning: {}: column '{name}': '{first}' and '{other}' differ in case only and are two \
                  categories: correct the table if they are one",
                 self.name
             ));
@@ -405,13 +405,13 @@ impl Columns {
             [] => Ok(()),
             [(name, levels), ..] => {
                 let names: Vec<&str> = labels.iter().map(|(name, _)| *name).collect();
-                let others = match names.len() {
+                let further_text = match names.len() {
                     1 => String::new(),
                     n => format!(", and so have {} more columns", n - 1),
                 };
                 Err(Failure::input(format!(
-                    "{}: column '{name}' has {levels} different texts in {} rows{others}: leave {} out with \
-                     {}, or give {} if its texts are categories",
+                    "{}: column '{name}' has {levels} different texts in {} rows{further_text}: leave {} out \
+                     with {}, or give {} if its texts are categories",
                     self.name,
                     self.rows,
                     if names.len() == 1 { "it" } else { "them" },

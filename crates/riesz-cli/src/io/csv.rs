@@ -5,11 +5,11 @@ use std::io::{Cursor, Read};
 use riesz::columns::{DecimalMark, trimmed};
 
 use crate::console::note_once;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
 use crate::io::reader::TableReader;
 
-/// How numbers are written.
+/// Notation of numbers.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize, serde::Deserialize,
 )]
@@ -155,8 +155,8 @@ impl TableReader for CsvRows {
                 )));
             }
             for (column, &j) in columns.iter_mut().zip(wanted) {
-                let what = format_args!("column '{}'", self.header[j]);
-                column.push(text(&self.record[j], self.recoded, &self.name, line, &what)?.trim());
+                let description = format_args!("column '{}'", self.header[j]);
+                column.push(text(&self.record[j], self.recoded, &self.name, line, &description)?.trim());
             }
             lines.push(line);
         }
@@ -206,9 +206,9 @@ fn delimiter_of(start: &[u8], decimal: Decimal) -> u8 {
         any |= !byte.is_ascii_whitespace();
         counts.iter_mut().filter(|(candidate, _)| !quoted && *candidate == byte).for_each(|(_, n)| *n += 1);
     }
-    let others: Vec<u8> =
+    let candidates: Vec<u8> =
         counts[1..].iter().filter(|(_, n)| *n > 0).map(|(candidate, _)| *candidate).collect();
-    match (decimal, counts[0].1, &others[..]) {
+    match (decimal, counts[0].1, &candidates[..]) {
         (Decimal::Point, 0, [one]) | (Decimal::Comma, _, [one]) => *one,
         (Decimal::Comma, 0, _) => b';',
         _ => b',',
@@ -231,18 +231,19 @@ fn text<'b>(
     recoded: bool,
     name: &str,
     line: u64,
-    what: &dyn std::fmt::Display,
+    description: &dyn std::fmt::Display,
 ) -> Result<&'b str> {
     let text = std::str::from_utf8(bytes).map_err(|_| {
         Failure::input(format!(
-            "{name}, line {line}: {what} is not UTF-8 text: save the file in that encoding, or give its own, \
-             --encoding latin1 for example"
+            "{name}, line {line}: {description} is not UTF-8 text: save the file in that encoding, or give \
+             its own, --encoding latin1 for example"
         ))
     })?;
     // What another encoding cannot mean is marked in this way.
     if recoded && text.contains('\u{fffd}') {
         return Err(Failure::input(format!(
-            "{name}, line {line}: {what} holds bytes that its encoding does not have: give another --encoding"
+            "{name}, line {line}: {description} holds bytes that its encoding does not have: give another \
+             --encoding"
         )));
     }
     Ok(text)
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn delimiters_are_found_in_the_header() {
-        let found = |start: &str, decimal| delimiter_of(start.as_bytes(), decimal) as char;
+        let delimiter = |start: &str, decimal| delimiter_of(start.as_bytes(), decimal) as char;
         for (start, expected) in [
             ("a,b\n1;2,3\n", ','),
             ("a;b\n1,2;3\n", ';'),
@@ -266,11 +267,11 @@ mod tests {
             ("\"x,y\";b\n", ';'),
             ("a;b|c\n", ','),
         ] {
-            assert_eq!(found(start, Decimal::Point), expected, "{start}");
+            assert_eq!(delimiter(start, Decimal::Point), expected, "{start}");
         }
-        assert_eq!(found("a,b;c\n", Decimal::Comma), ';');
-        assert_eq!(found("a,b\n", Decimal::Comma), ',');
-        assert_eq!(found("a\n1,5\n", Decimal::Comma), ';');
+        assert_eq!(delimiter("a,b;c\n", Decimal::Comma), ';');
+        assert_eq!(delimiter("a,b\n", Decimal::Comma), ',');
+        assert_eq!(delimiter("a\n1,5\n", Decimal::Comma), ';');
         assert_eq!(stated_delimiter(b"sep=;\r\na;b\n"), Some(b';'));
         assert_eq!(stated_delimiter(b"sep=a,b\n"), None);
     }

@@ -1,4 +1,4 @@
-//! Several files as one table, in units of work that can be read in any order and again.
+//! Several files as one table, in units of work that can be read in any order and repeatedly.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use riesz::{Column, ColumnKind, Matrix, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::columns::{CHUNK, Columns, sorted_levels};
 use crate::io::input::{OpenTable, ReadOptions, TableFile, name_of};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
@@ -41,7 +41,7 @@ pub struct Dataset {
     options: ReadOptions,
 }
 
-/// What columns are of a fit.
+/// The roles of columns in a fit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Roles {
     /// Features, with the levels of categories.
@@ -71,17 +71,17 @@ fn has_name_of_a_table(path: &Path) -> bool {
     !name.starts_with(['.', '_']) && TABLE_ENDINGS.iter().any(|ending| uncompressed.ends_with(ending))
 }
 
-/// The files that `given` names: as they are, all tables of a folder, or those that match a pattern with `*`,
-/// `?` and `[…]`; in the order of their names.
-fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    for path in given {
+/// The files that `paths` name: the files themselves, all tables of a folder, or the matches of a pattern
+/// with `*`, `?` and `[…]`; in the order of their names.
+fn expanded(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut expanded = Vec::new();
+    for path in paths {
         if path.is_dir() {
             let entries = std::fs::read_dir(path).map_err(|e| Failure::reading(&name_of(path), &e))?;
-            let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-            found.retain(|path| has_name_of_a_table(path));
-            found.sort();
-            if found.is_empty() {
+            let mut tables: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            tables.retain(|path| has_name_of_a_table(path));
+            tables.sort();
+            if tables.is_empty() {
                 return Err(Failure::input(format!(
                     "{} has no file whose name ends in {} (or in one of these and .gz or .zst): name the \
                      files",
@@ -89,35 +89,36 @@ fn expanded(given: &[PathBuf]) -> Result<Vec<PathBuf>> {
                     TABLE_ENDINGS.join(", ")
                 )));
             }
-            all.extend(found);
+            expanded.extend(tables);
         } else if !path.exists() && path.to_string_lossy().contains(['*', '?', '[']) {
             let pattern = path.to_string_lossy();
-            let found = glob::glob(&pattern)
+            let matching = glob::glob(&pattern)
                 .map_err(|e| Failure::input(format!("'{pattern}' is no pattern of file names: {e}")))?;
-            let before = all.len();
-            all.extend(found.filter_map(std::result::Result::ok));
-            if all.len() == before {
+            let before = expanded.len();
+            expanded.extend(matching.filter_map(std::result::Result::ok));
+            if expanded.len() == before {
                 return Err(Failure::input(format!("no file matches '{pattern}'")));
             }
         } else {
-            all.push(path.clone());
+            expanded.push(path.clone());
         }
     }
-    Ok(all)
+    Ok(expanded)
 }
 
-/// How long a file is, and when it was written last.
+/// The size of a file, and the time of its last change.
 fn state(path: &Path) -> Result<(u64, u128)> {
     let facts = std::fs::metadata(path).map_err(|e| Failure::reading(&name_of(path), &e))?;
-    let since = facts.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    let since =
+        facts.modified().ok().and_then(|modified| modified.duration_since(std::time::UNIX_EPOCH).ok());
     Ok((facts.len(), since.map_or(0, |since| since.as_nanos())))
 }
 
 impl Dataset {
-    /// Looks at the files: their sizes and row groups. Standard input cannot be read again, and is refused.
-    pub fn open(given: &[PathBuf], like: &TableFile) -> Result<Self> {
+    /// Examines the files: their sizes and row groups. Standard input cannot be read again, and is refused.
+    pub fn open(paths: &[PathBuf], like: &TableFile) -> Result<Self> {
         let mut files = Vec::new();
-        for path in expanded(given)? {
+        for path in expanded(paths)? {
             if path.as_os_str() == "-" {
                 return Err(Failure::input(
                     "a fit through landmarks reads its rows several times, and standard input is read once: \
@@ -140,7 +141,7 @@ impl Dataset {
         Ok(Self { files, options: like.options.clone() })
     }
 
-    /// What to call it.
+    /// The name of the data set.
     pub fn name(&self) -> String {
         match &self.files[..] {
             [one] => name_of(&one.path),
@@ -157,7 +158,7 @@ impl Dataset {
         self.table(0).open()
     }
 
-    /// Its units: whole row groups, of some hundred thousand rows where files have so many.
+    /// The units: whole row groups, of some hundred thousand rows where files have so many.
     fn units(&self) -> Vec<Unit> {
         let mut units = Vec::new();
         for (file, facts) in self.files.iter().enumerate() {
@@ -165,8 +166,8 @@ impl Dataset {
                 units.push(Unit { file, groups: None });
             }
             let (mut start, mut rows) = (0, 0);
-            for (k, own) in facts.groups.iter().enumerate() {
-                rows += own;
+            for (k, group_rows) in facts.groups.iter().enumerate() {
+                rows += group_rows;
                 if (rows >= UNIT || k + 1 == facts.groups.len()) && rows > 0 {
                     units.push(Unit { file, groups: Some(start..k + 1) });
                     (start, rows) = (k + 1, 0);
@@ -176,7 +177,7 @@ impl Dataset {
         units
     }
 
-    /// How many units there are.
+    /// The number of units.
     pub fn count(&self) -> u64 {
         self.units().len() as u64
     }
@@ -206,7 +207,7 @@ impl Dataset {
         Columns::from_chunks(first.name.clone(), first.rules.clone(), chunk.into_iter().collect(), names)
     }
 
-    /// What the columns `names` hold: those with text, and those in `categorical`, have the levels of all
+    /// The types of the columns `names`: those with text, and those in `categorical`, have the levels of all
     /// files.
     pub fn features(
         &self,
@@ -224,11 +225,11 @@ impl Dataset {
         let mut levels: Vec<Vec<String>> = vec![Vec::new(); text.len()];
         if !text.is_empty() {
             for unit in self.units() {
-                let own = Columns::read(self.open_unit(&unit)?, &text)?;
-                for (name, all) in text.iter().zip(&mut levels) {
-                    all.extend(own.levels(name)?.0);
-                    all.sort_unstable();
-                    all.dedup();
+                let unit_columns = Columns::read(self.open_unit(&unit)?, &text)?;
+                for (name, column_levels) in text.iter().zip(&mut levels) {
+                    column_levels.extend(unit_columns.levels(name)?.0);
+                    column_levels.sort_unstable();
+                    column_levels.dedup();
                 }
             }
         }
@@ -236,14 +237,14 @@ impl Dataset {
             .iter()
             .zip(levels.into_iter().map(sorted_levels))
             .collect::<std::collections::HashMap<_, _>>();
-        let of = |name: &String| match levels.remove(name) {
+        let column_of = |name: &String| match levels.remove(name) {
             Some(levels) => {
                 console.note(format!("categorical column '{name}': {} levels", levels.len()));
                 Column { name: name.clone(), kind: ColumnKind::Categorical { levels } }
             }
             None => Column::numeric(name),
         };
-        Ok(names.iter().map(of).collect())
+        Ok(names.iter().map(column_of).collect())
     }
 
     /// Rows of these columns.
@@ -260,19 +261,23 @@ pub struct Reading<'d> {
 }
 
 impl Reading<'_> {
-    /// What a unit is, for people.
+    /// Describes a unit.
     pub fn describe(&self, unit: u64) -> Result<String> {
-        let own = self.unit(unit)?;
+        let described = self.unit(unit)?;
         Ok(format!(
             "{} {}",
-            name_of(&self.data.files[own.file].path),
-            own.groups.as_ref().map_or(String::new(), |g| format!("row groups {} to {}", g.start, g.end - 1))
+            name_of(&self.data.files[described.file].path),
+            described.groups.as_ref().map_or(String::new(), |g| format!(
+                "row groups {} to {}",
+                g.start,
+                g.end - 1
+            ))
         ))
     }
 
     fn unit(&self, unit: u64) -> Result<&Unit> {
-        let found = usize::try_from(unit).ok().and_then(|k| self.units.get(k));
-        found.ok_or_else(|| {
+        let known_unit = usize::try_from(unit).ok().and_then(|k| self.units.get(k));
+        known_unit.ok_or_else(|| {
             Failure::input(format!("there is no unit {unit}: there are {}, counted from 0", self.units.len()))
         })
     }
@@ -291,8 +296,8 @@ impl RowSource for Reading<'_> {
             }
             None => Column::numeric(name),
         };
-        let others = targets.iter().map(target).chain(weights.iter().map(Column::numeric));
-        let columns: Vec<Column> = features.iter().cloned().chain(others).collect();
+        let other_columns = targets.iter().map(target).chain(weights.iter().map(Column::numeric));
+        let columns: Vec<Column> = features.iter().cloned().chain(other_columns).collect();
         let missing = MissingCells::Refuse(self.data.options.missing_remedy);
         let policy = CellPolicy { missing, unseen: UnseenLevels::Refuse("") };
         let unit = |column: &Column| {
@@ -301,25 +306,25 @@ impl RowSource for Reading<'_> {
         };
         let units = columns.iter().map(unit).collect();
         let mut rows = ModelRows::new(open, &columns, policy, columns.len())?.with_units(units);
-        while let Some(all) = rows.next()? {
-            let (n, d, t) = (all.rows(), features.len(), targets.len());
-            let values = all.column_major();
+        while let Some(chunk) = rows.next()? {
+            let (n, d, t) = (chunk.rows(), features.len(), targets.len());
+            let values = chunk.column_major();
             let x = Table::from_column_major(features.clone(), n, values[..d * n].to_vec())?;
             let y = (0..n * t).map(|k| values[(d + k % t) * n + k / t]).collect();
             let weights = weights.is_some().then(|| values[(d + t) * n..].to_vec());
-            let said = |e: riesz::Error| Failure::from(e).about(&name);
-            work(&LabelledRows::new(x, Matrix::from_row_major(n, t, y), weights).map_err(said)?)
-                .map_err(said)?;
+            let about_file = |e: riesz::Error| Failure::from(e).about(&name);
+            work(&LabelledRows::new(x, Matrix::from_row_major(n, t, y), weights).map_err(about_file)?)
+                .map_err(about_file)?;
         }
         Ok(())
     }
 }
 
-/// Whether one path is a single table, which can be read whole.
-pub fn single(given: &[PathBuf]) -> Option<&Path> {
-    match given {
-        [one] if !one.is_dir() && (one.exists() || !one.to_string_lossy().contains(['*', '?', '['])) => {
-            Some(one)
+/// The path, if it is a single table, which can be read whole.
+pub fn single(paths: &[PathBuf]) -> Option<&Path> {
+    match paths {
+        [path] if !path.is_dir() && (path.exists() || !path.to_string_lossy().contains(['*', '?', '['])) => {
+            Some(path)
         }
         _ => None,
     }
@@ -331,8 +336,8 @@ mod tests {
     use crate::args::Format;
     use crate::io::write::{Cells, TableWriter};
 
-    /// Every row of every file is in one unit, in whole row groups; other levels than those that were found
-    /// are refused by row.
+    /// Every row of every file is in one unit, in whole row groups; unknown levels are refused with their
+    /// row.
     #[test]
     fn units_cover_all_rows() {
         let folder = tempfile::tempdir().unwrap();
@@ -391,10 +396,10 @@ mod tests {
         let groups = open.groups();
         open.only_groups(groups.len() - 1..groups.len());
         let places = open.places(&["a".into()]).unwrap();
-        let mut last = 0;
+        let mut row_count = 0;
         while let Some(chunk) = open.next(&places, 50).unwrap() {
-            last += chunk.rows as u64;
+            row_count += chunk.rows as u64;
         }
-        assert_eq!(last, groups[groups.len() - 1]);
+        assert_eq!(row_count, groups[groups.len() - 1]);
     }
 }

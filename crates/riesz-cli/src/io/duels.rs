@@ -1,5 +1,5 @@
-//! Items and who beat whom: a table of items and one of duels between their names, or one table whose rows
-//! have the columns of both items.
+//! Items and duels: a table of items and one of duels between their names, or one table whose rows have the
+//! columns of both items.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use riesz::{Column, ColumnKind, Table};
 
 use crate::args::{CellArgs, TableArgs};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::columns::{Columns, sorted_levels};
 use crate::io::input::OpenTable;
 use crate::io::model_rows::ModelRows;
 use crate::io::names::listed_columns;
 
-/// How a table of items is read.
+/// Options for reading a table of items.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ItemArgs {
     /// Column of the items' names [default: the first column]
@@ -46,7 +46,7 @@ pub struct SideArgs {
     pub sides: String,
 }
 
-/// How a table of duels between a left and a right side says who won.
+/// The columns of a table of duels that state who won.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct OutcomeArgs {
@@ -61,7 +61,7 @@ pub struct OutcomeArgs {
     pub scores: Option<String>,
 }
 
-/// What models are fitted to in a table of duels.
+/// The columns of a table of duels that models are fitted to.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct DuelArgs {
@@ -71,10 +71,10 @@ pub struct DuelArgs {
     /// Who won.
     #[command(flatten)]
     pub outcomes: OutcomeArgs,
-    /// How many duels each side won, if a row is several, and how many were ties
+    /// Number of duels that each side won, if a row counts several, and number of ties
     #[arg(long, value_name = "LEFT,RIGHT[,TIES]", conflicts_with_all = ["outcome", "scores"])]
     pub wins: Option<String>,
-    /// How much a duel counts, a positive number [default: 1 each]
+    /// Weight of a duel, a positive number [default: 1 each]
     #[arg(long, value_name = "COL")]
     pub weight: Option<String>,
     /// A duel without an outcome, because its cell is missing (as of a game that is not finished): stop
@@ -86,7 +86,7 @@ pub struct DuelArgs {
     pub drop_self: bool,
 }
 
-/// What becomes of duels without an outcome.
+/// Treatment of duels without an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum MissingDuels {
     /// They are an error.
@@ -96,12 +96,12 @@ pub enum MissingDuels {
     Drop,
 }
 
-/// In what circumstances duels took place.
+/// The contexts of duels.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct ContextArgs {
-    /// In what circumstances the items met (surface, season, who judged): what is learnt there counts most in
-    /// contexts that are alike
+    /// Contexts in which the items met (surface, season, who judged): what is learnt in one context counts
+    /// most in similar contexts
     #[arg(long, value_name = "COL,…")]
     pub contexts: Vec<String>,
     /// Who judged: the names of users, whose tastes may differ, in contexts of their own; a user whom the
@@ -110,46 +110,46 @@ pub struct ContextArgs {
     pub users: Option<String>,
 }
 
-/// What is read of a table of duels.
+/// The parts of a table of duels to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// The columns of the two sides.
     pub sides: &'a SideArgs,
-    /// Who won, where that is asked.
-    pub ended: Ended<'a>,
-    /// The column of who is at home.
+    /// The columns of the outcome, if it is read.
+    pub outcome: OutcomeColumns<'a>,
+    /// The column of the home side.
     pub home: Option<&'a String>,
     /// The columns of contexts.
-    pub around: Around<'a>,
+    pub contexts: ContextColumns<'a>,
 }
 
-/// Whether and how it is read who won.
+/// The columns of the outcome, if it is read.
 #[derive(Debug, Clone, Copy)]
-pub enum Ended<'a> {
-    /// It is not read.
+pub enum OutcomeColumns<'a> {
+    /// The outcome is not read.
     Unread,
-    /// As these columns say; no weights.
-    Said(&'a OutcomeArgs),
-    /// All that a model is fitted to.
+    /// The outcome by these columns, without weights.
+    Stated(&'a OutcomeArgs),
+    /// All columns that a model is fitted to.
     Learnt(&'a DuelArgs),
 }
 
-/// Which columns are contexts.
+/// The columns of contexts.
 #[derive(Debug, Clone, Copy)]
-pub enum Around<'a> {
+pub enum ContextColumns<'a> {
     /// None.
     Nothing,
-    /// Those that are named.
+    /// The named columns.
     Named(&'a ContextArgs),
-    /// Those that a model knows.
-    Known(&'a [Column]),
+    /// The columns of a fitted model.
+    Fitted(&'a [Column]),
 }
 
-/// What those who meet are called, each in a way of its own.
+/// The names of the items or bags that meet, all different.
 pub struct Names {
-    /// What they are: item, or bag.
-    pub what: &'static str,
-    /// The name of the file that they come from.
+    /// The noun for them: item, or bag.
+    pub noun: &'static str,
+    /// The name of their file.
     pub source: String,
     /// One each.
     pub ids: Vec<String>,
@@ -165,27 +165,27 @@ pub struct Items {
 }
 
 /// Duels between items by their numbers.
-pub struct Met {
-    /// Who stood on the left, or won.
+pub struct IndexedDuels {
+    /// The item on the left, or the winner.
     pub left: Vec<usize>,
     /// On the right.
     pub right: Vec<usize>,
     /// 1 where the left one won, 0 where the right one, ½ for a tie; `None` where the table does not say.
     pub outcome: Option<Vec<f64>>,
-    /// How much each counts.
+    /// The weight of each duel.
     pub weight: Option<Vec<f64>>,
-    /// Who is at home.
+    /// The home side.
     pub home: Option<Vec<HomeSide>>,
-    /// In what circumstances, a row each.
+    /// The context of each duel.
     pub contexts: Option<Table>,
-    /// The row of the table that each is of.
+    /// The row of the table for each duel.
     pub rows: Vec<usize>,
-    /// How many duels there are: more than entries, where rows count wins.
+    /// The number of duels: more than entries, where rows count wins.
     pub count: usize,
 }
 
 impl Items {
-    /// Reads a table of items; its columns are numbers or levels, as they look.
+    /// Reads a table of items; the types of its columns are detected.
     pub fn read(path: &Path, args: &ItemArgs, table: &TableArgs, console: &Console) -> Result<Self> {
         let rows = table.source(path).open()?;
         let (name, header) = (rows.name.clone(), rows.header().to_vec());
@@ -193,10 +193,11 @@ impl Items {
         let categorical = listed_columns(&args.categorical, &header);
         rows.places(ignored.iter().chain(&categorical).chain(&args.id))?;
         let id = id_column(args, &header, &name)?;
-        let own: Vec<String> = header.iter().filter(|c| **c != id && !ignored.contains(c)).cloned().collect();
-        let wanted: Vec<String> = own.iter().chain([&id]).cloned().collect();
+        let feature_names: Vec<String> =
+            header.iter().filter(|c| **c != id && !ignored.contains(c)).cloned().collect();
+        let wanted: Vec<String> = feature_names.iter().chain([&id]).cloned().collect();
         let columns = Columns::read(rows, &wanted)?;
-        let read = columns.table(&own, &categorical, console)?;
+        let read = columns.table(&feature_names, &categorical, console)?;
         Self::new(name, names_of(&columns, &id)?, read)
     }
 
@@ -212,23 +213,24 @@ impl Items {
         let id = id_column(args, &header, &name)?;
         let names = names_of(&Columns::read(rows, std::slice::from_ref(&id))?, &id)?;
         if known.width() == 0 {
-            return Self::alone(name, names);
+            return Self::names_only(name, names);
         }
         let policy = cells.for_model(known)?;
         let mut rows = ModelRows::new(table.source(path).open()?, known.columns(), policy, known.width())?;
-        let mut all: Option<Table> = None;
+        let mut collected: Option<Table> = None;
         while let Some(part) = rows.next()? {
-            all = Some(match all {
+            collected = Some(match collected {
                 Some(before) => before.stack(&part)?,
                 None => part,
             });
         }
-        let all = all.ok_or_else(|| Failure::input(format!("{name} has names of columns but no rows")))?;
-        Self::new(name, names, all)
+        let table =
+            collected.ok_or_else(|| Failure::input(format!("{name} has names of columns but no rows")))?;
+        Self::new(name, names, table)
     }
 
-    /// Items of which nothing but their names is known.
-    pub fn alone(name: String, ids: Vec<String>) -> Result<Self> {
+    /// Items that have only names.
+    pub fn names_only(name: String, ids: Vec<String>) -> Result<Self> {
         let table = Table::from_column_major(Vec::new(), ids.len(), Vec::new())?;
         Self::new(name, ids, table)
     }
@@ -239,8 +241,8 @@ impl Items {
 }
 
 impl Names {
-    /// Of items, or bags, from a file of this name.
-    pub fn new(what: &'static str, source: String, ids: Vec<String>) -> Result<Self> {
+    /// The names of items, or bags, from a file of this name.
+    pub fn new(noun: &'static str, source: String, ids: Vec<String>) -> Result<Self> {
         let (mut places, mut twice) = (HashMap::new(), Vec::new());
         for (i, id) in ids.iter().enumerate() {
             if places.insert(id.clone(), i).is_some() && !twice.contains(id) {
@@ -249,11 +251,11 @@ impl Names {
         }
         if !twice.is_empty() {
             return Err(Failure::input(format!(
-                "{source}: names of {what}s are there twice: {}; each {what} is one row",
+                "{source}: names of {noun}s are there twice: {}; each {noun} is one row",
                 first_of(&twice)
             )));
         }
-        Ok(Self { what, source, ids, places })
+        Ok(Self { noun, source, ids, places })
     }
 
     /// Its number, if it is one of them.
@@ -267,8 +269,8 @@ impl Names {
             Failure::input(format!(
                 "{}: there is no {} '{id}'; {}s are: {}",
                 self.source,
-                self.what,
-                self.what,
+                self.noun,
+                self.noun,
                 first_of(&self.ids)
             ))
         })
@@ -298,27 +300,27 @@ fn is_of_duels(args: &SideArgs, header: &[String]) -> Result<bool> {
     Ok(sides_in(args, header)?.is_some())
 }
 
-/// A table of duels, whose items have names.
+/// A table of duels between named items.
 struct Named {
-    met: Met,
+    duels: IndexedDuels,
     left: Vec<String>,
     right: Vec<String>,
     source: String,
 }
 
-impl Met {
+impl IndexedDuels {
     /// Reads duels between these items, or bags.
     pub fn read(rows: OpenTable, names: &Names, wanted: Wanted<'_>, console: &Console) -> Result<Self> {
         Named::read(rows, wanted, console)?.between(names)
     }
 
-    /// Reads duels between items of which nothing but the names is known: those of the duels, in order.
+    /// Reads duels between items that have only names: the names in the duels, in order.
     pub fn read_alone(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<(Items, Self)> {
         let named = Named::read(rows, wanted, console)?;
         let ids = sorted_levels(named.left.iter().chain(&named.right).cloned().collect());
-        let items = Items::alone(named.source.clone(), ids)?;
-        let met = named.between(&items.names)?;
-        Ok((items, met))
+        let items = Items::names_only(named.source.clone(), ids)?;
+        let duels = named.between(&items.names)?;
+        Ok((items, duels))
     }
 }
 
@@ -329,27 +331,27 @@ struct Layout {
     word: Option<String>,
     scores: Option<[String; 2]>,
     wins: Option<Vec<String>>,
-    /// Whether it is read who won.
-    ended: bool,
+    /// Whether the outcome is read.
+    reads_outcome: bool,
     weight: Option<String>,
     home: Option<String>,
     contexts: Vec<String>,
 }
 
 impl Layout {
-    /// That of a table with this header.
-    fn of(name: &str, header: &[String], wanted: &Wanted<'_>) -> Result<Self> {
-        let (outcomes, learnt) = match wanted.ended {
-            Ended::Unread => (None, None),
-            Ended::Said(own) => (Some(own), None),
-            Ended::Learnt(own) => (Some(&own.outcomes), Some(own)),
+    /// The layout of a table with this header.
+    fn for_header(name: &str, header: &[String], wanted: &Wanted<'_>) -> Result<Self> {
+        let (outcomes, learnt) = match wanted.outcome {
+            OutcomeColumns::Unread => (None, None),
+            OutcomeColumns::Stated(columns) => (Some(columns), None),
+            OutcomeColumns::Learnt(columns) => (Some(&columns.outcomes), Some(columns)),
         };
         let Some((sides, won)) = sides_in(wanted.sides, header)? else {
             return Err(no_sides(name, wanted.sides, outcomes, header));
         };
-        let scores = outcomes.and_then(|own| own.scores.as_ref());
+        let scores = outcomes.and_then(|outcome| outcome.scores.as_ref());
         let scores = scores.map(|text| two_columns("--scores", text, header)).transpose()?;
-        let wins = learnt.and_then(|own| own.wins.as_ref());
+        let wins = learnt.and_then(|columns| columns.wins.as_ref());
         let wins = wins.map(|text| win_columns(text, header)).transpose()?;
         let counted = scores.is_some() || wins.is_some();
         if won && counted {
@@ -358,7 +360,7 @@ impl Layout {
                  --wins out, or name other columns by --winner and --loser"
             )));
         }
-        let word = outcomes.filter(|_| !won && !counted).map(|own| own.outcome.clone());
+        let word = outcomes.filter(|_| !won && !counted).map(|columns| columns.outcome.clone());
         if word.as_ref().is_some_and(|column| !header.contains(column)) {
             if learnt.is_some() {
                 return Err(no_sides(name, wanted.sides, outcomes, header));
@@ -368,20 +370,20 @@ impl Layout {
                  outcome, or scores"
             )));
         }
-        let contexts = match wanted.around {
-            Around::Nothing => Vec::new(),
-            Around::Named(own) => {
-                listed_columns(&own.contexts, header).into_iter().chain(own.users.clone()).collect()
+        let contexts = match wanted.contexts {
+            ContextColumns::Nothing => Vec::new(),
+            ContextColumns::Named(columns) => {
+                listed_columns(&columns.contexts, header).into_iter().chain(columns.users.clone()).collect()
             }
-            Around::Known(known) => known.iter().map(|c| c.name.clone()).collect(),
+            ContextColumns::Fitted(columns) => columns.iter().map(|c| c.name.clone()).collect(),
         };
         Ok(Self {
             sides,
             word,
             scores,
             wins,
-            ended: outcomes.is_some(),
-            weight: learnt.and_then(|own| own.weight.clone()),
+            reads_outcome: outcomes.is_some(),
+            weight: learnt.and_then(|columns| columns.weight.clone()),
             home: wanted.home.cloned(),
             contexts,
         })
@@ -391,21 +393,21 @@ impl Layout {
     fn columns(&self) -> Vec<String> {
         let single = self.word.iter().chain(&self.weight).chain(&self.home);
         let several = self.scores.iter().flatten().chain(self.wins.iter().flatten());
-        let all = self.sides.iter().chain(single).chain(several).chain(&self.contexts);
-        let mut all: Vec<String> = all.cloned().collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+        let columns = self.sides.iter().chain(single).chain(several).chain(&self.contexts);
+        let mut distinct: Vec<String> = columns.cloned().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        distinct
     }
 
-    /// Who won, where that is read.
+    /// The outcomes, where they are read.
     fn outcomes(
         &self,
         columns: &Columns,
         names: [&[String]; 2],
         missing: MissingDuels,
     ) -> Result<Option<Outcomes>> {
-        if !self.ended {
+        if !self.reads_outcome {
             return Ok(None);
         }
         let words = self.word.as_ref().map(|column| cells_of(columns, column)).transpose()?;
@@ -416,10 +418,10 @@ impl Layout {
             (.., Some([left, right]), _) => {
                 Record::Scores { columns: [left, right], scores: [&counts[0], &counts[1]] }
             }
-            (.., Some(own)) => Record::Wins {
-                columns: [&own[0], &own[1]],
+            (.., Some(win_columns)) => Record::Wins {
+                columns: [&win_columns[0], &win_columns[1]],
                 wins: [&counts[0], &counts[1]],
-                ties: own.get(2).map(|name| (name.as_str(), &counts[2][..])),
+                ties: win_columns.get(2).map(|name| (name.as_str(), &counts[2][..])),
             },
             _ => Record::Winners(names[0].len()),
         };
@@ -431,24 +433,24 @@ impl Layout {
 impl Named {
     fn read(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<Self> {
         let name = rows.name.clone();
-        let layout = Layout::of(&name, rows.header(), &wanted)?;
+        let layout = Layout::for_header(&name, rows.header(), &wanted)?;
         let needed = layout.columns();
         rows.places(&needed)?;
         let columns = Columns::read(rows, &needed)?;
-        let contexts = read_contexts(&columns, &layout.contexts, wanted.around, console)?;
+        let contexts = read_contexts(&columns, &layout.contexts, wanted.contexts, console)?;
         let [left, right] = [names_of(&columns, &layout.sides[0])?, names_of(&columns, &layout.sides[1])?];
         let home =
             layout.home.as_ref().map(|home| homes(&columns, home, [&left, &right], &name)).transpose()?;
         // Of a mean over winners duels without an outcome are no part, as ties are not.
-        let (missing, drop_self) = match wanted.ended {
-            Ended::Learnt(own) => (own.missing, Some(own.drop_self)),
+        let (missing, drop_self) = match wanted.outcome {
+            OutcomeColumns::Learnt(columns) => (columns.missing, Some(columns.drop_self)),
             _ => (MissingDuels::Drop, None),
         };
-        let found = layout.outcomes(&columns, [&left, &right], missing)?;
-        let all = Self::new(name, left, right, (home, contexts));
-        match found {
-            Some(found) => all.ended(found, drop_self, console),
-            None => Ok(all),
+        let outcomes = layout.outcomes(&columns, [&left, &right], missing)?;
+        let named = Self::new(name, left, right, (home, contexts));
+        match outcomes {
+            Some(outcomes) => named.with_outcomes(outcomes, drop_self, console),
+            None => Ok(named),
         }
     }
 
@@ -460,7 +462,7 @@ impl Named {
         (home, contexts): (Option<Vec<HomeSide>>, Option<Table>),
     ) -> Self {
         let count = left.len();
-        let met = Met {
+        let duels = IndexedDuels {
             left: Vec::new(),
             right: Vec::new(),
             outcome: None,
@@ -470,39 +472,38 @@ impl Named {
             rows: (0..count).collect(),
             count,
         };
-        Self { met, left, right, source }
+        Self { duels, left, right, source }
     }
 
-    /// The duels that have an outcome; those of an item with itself are refused, or left out, if that is
-    /// said.
-    fn ended(self, found: Outcomes, drop_self: Option<bool>, console: &Console) -> Result<Self> {
-        if !found.missing.is_empty() {
-            console.note(format!("note: {} duels without an outcome were left out", found.missing.len()));
+    /// The duels that have an outcome; those of an item with itself are refused, or left out if `drop_self`.
+    fn with_outcomes(self, outcomes: Outcomes, drop_self: Option<bool>, console: &Console) -> Result<Self> {
+        if !outcomes.missing.is_empty() {
+            console.note(format!("note: {} duels without an outcome were left out", outcomes.missing.len()));
         }
-        let mut kept = self.of_rows(&found.rows);
-        (kept.met.outcome, kept.met.weight, kept.met.count) =
-            (Some(found.outcome), found.weight, found.count);
+        let mut kept = self.of_rows(&outcomes.rows);
+        (kept.duels.outcome, kept.duels.weight, kept.duels.count) =
+            (Some(outcomes.outcome), outcomes.weight, outcomes.count);
         match drop_self {
             Some(drop_self) => kept.without_self(drop_self, console),
             None => Ok(kept),
         }
     }
 
-    /// The duels of some rows, which may be there more than once.
+    /// The duels of these rows, which may repeat.
     fn of_rows(&self, rows: &[usize]) -> Self {
-        let texts = |all: &[String]| rows.iter().map(|&i| all[i].clone()).collect();
-        let numbers = |all: &Vec<f64>| rows.iter().map(|&i| all[i]).collect();
-        let met = &self.met;
+        let texts = |texts: &[String]| rows.iter().map(|&i| texts[i].clone()).collect();
+        let numbers = |numbers: &Vec<f64>| rows.iter().map(|&i| numbers[i]).collect();
+        let duels = &self.duels;
         Self {
-            met: Met {
+            duels: IndexedDuels {
                 left: Vec::new(),
                 right: Vec::new(),
-                outcome: met.outcome.as_ref().map(numbers),
-                weight: met.weight.as_ref().map(numbers),
-                home: met.home.as_ref().map(|home| rows.iter().map(|&i| home[i]).collect()),
-                contexts: met.contexts.as_ref().map(|contexts| contexts.select_rows(rows)),
-                rows: rows.iter().map(|&i| met.rows[i]).collect(),
-                count: met.count,
+                outcome: duels.outcome.as_ref().map(numbers),
+                weight: duels.weight.as_ref().map(numbers),
+                home: duels.home.as_ref().map(|home| rows.iter().map(|&i| home[i]).collect()),
+                contexts: duels.contexts.as_ref().map(|contexts| contexts.select_rows(rows)),
+                rows: rows.iter().map(|&i| duels.rows[i]).collect(),
+                count: duels.count,
             },
             left: texts(&self.left),
             right: texts(&self.right),
@@ -510,29 +511,30 @@ impl Named {
         }
     }
 
-    /// Without duels of an item with itself, which are refused unless they are to be left out.
+    /// Leaves out duels of an item with itself, which are refused unless `drop`.
     fn without_self(self, drop: bool, console: &Console) -> Result<Self> {
-        let (own, kept): (Vec<usize>, Vec<usize>) =
+        let (self_duels, kept): (Vec<usize>, Vec<usize>) =
             (0..self.left.len()).partition(|&i| self.left[i] == self.right[i]);
-        if own.is_empty() {
+        if self_duels.is_empty() {
             return Ok(self);
         }
         if !drop {
-            let rows: Vec<String> = own.iter().map(|&i| (self.met.rows[i] + 1).to_string()).collect();
+            let rows: Vec<String> =
+                self_duels.iter().map(|&i| (self.duels.rows[i] + 1).to_string()).collect();
             return Err(Failure::input(format!(
                 "{}: in row {} an item meets itself: correct it, or give --drop-self",
                 self.source,
                 first_of(&rows)
             )));
         }
-        console.note(format!("note: {} duels of an item with itself were left out", own.len()));
-        let mut rest = self.of_rows(&kept);
-        rest.met.count = rest.met.count.saturating_sub(own.len());
-        Ok(rest)
+        console.note(format!("note: {} duels of an item with itself were left out", self_duels.len()));
+        let mut remaining = self.of_rows(&kept);
+        remaining.duels.count = remaining.duels.count.saturating_sub(self_duels.len());
+        Ok(remaining)
     }
 
     /// The duels between these items, or bags.
-    fn between(self, names: &Names) -> Result<Met> {
+    fn between(self, names: &Names) -> Result<IndexedDuels> {
         let mut unknown: Vec<String> = Vec::new();
         let mut places = |ids: &[String]| -> Vec<usize> {
             let mut place = |id: &String| {
@@ -550,12 +552,12 @@ impl Named {
             return Err(Failure::input(format!(
                 "{}: duels name {}s that {} does not have: {}; add them, or leave these duels out",
                 self.source,
-                names.what,
+                names.noun,
                 names.source,
                 first_of(&unknown)
             )));
         }
-        Ok(Met { left, right, ..self.met })
+        Ok(IndexedDuels { left, right, ..self.duels })
     }
 }
 
@@ -569,16 +571,16 @@ fn win_columns(text: &String, header: &[String]) -> Result<Vec<String>> {
     Err(Failure::input(format!("--wins {text}: {why}")))
 }
 
-/// Why a table is none of duels.
+/// The error for a table that has no columns of duels.
 fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header: &[String]) -> Failure {
-    let ended = outcomes.map_or_else(String::new, |own| format!(" and '{}'", own.outcome));
+    let outcome_text = outcomes.map_or_else(String::new, |columns| format!(" and '{}'", columns.outcome));
     let further = if outcomes.is_some() {
         "--winner, --loser, --sides and --outcome name them, or --scores and --wins instead of an outcome"
     } else {
         "--winner, --loser and --sides name them"
     };
     Failure::input(format!(
-        "{name}: duels have the columns '{}' and '{}', or {}{ended} ({further}); the columns are: {}",
+        "{name}: duels have the columns '{}' and '{}', or {}{outcome_text} ({further}); the columns are: {}",
         args.winner,
         args.loser,
         args.sides.split(',').map(|side| format!("'{side}'")).collect::<Vec<_>>().join(", "),
@@ -591,32 +593,32 @@ fn is_missing(error: &riesz::Error) -> bool {
     matches!(error, riesz::Error::Cell { value, .. } if value.is_empty())
 }
 
-/// The rows of contexts, as they look, or as those that a model knows.
+/// The rows of contexts, with detected types, or with those of the model's columns.
 fn read_contexts(
     columns: &Columns,
     named: &[String],
-    around: Around<'_>,
+    columns_of_contexts: ContextColumns<'_>,
     console: &Console,
 ) -> Result<Option<Table>> {
     if named.is_empty() {
         return Ok(None);
     }
-    Ok(Some(match around {
-        Around::Known(known) => {
-            let read = columns.table(named, &categorical(known), console)?;
-            as_strangers(&read, known)?.align_to(known)?
+    Ok(Some(match columns_of_contexts {
+        ContextColumns::Fitted(fitted_columns) => {
+            let read = columns.table(named, &categorical(fitted_columns), console)?;
+            as_strangers(&read, fitted_columns)?.align_to(fitted_columns)?
         }
-        Around::Named(own) => {
-            let users: Vec<String> = own.users.iter().cloned().collect();
+        ContextColumns::Named(named_columns) => {
+            let users: Vec<String> = named_columns.users.iter().cloned().collect();
             with_strangers(&columns.table(named, &users, console)?, &users)?
         }
-        Around::Nothing => return Ok(None),
+        ContextColumns::Nothing => return Ok(None),
     }))
 }
 
-impl Met {
-    /// How duels ended.
-    pub fn ended(&self) -> Result<&[f64]> {
+impl IndexedDuels {
+    /// The outcomes of the duels.
+    pub fn outcomes(&self) -> Result<&[f64]> {
         self.outcome.as_deref().ok_or_else(|| Failure::input("duels have no outcome"))
     }
 
@@ -640,19 +642,20 @@ impl Met {
     }
 }
 
-/// The columns x of items, where a table has the columns `left_x` and `right_x` of both, apart from those
-/// that say who won.
+/// The columns x of items, where a table has the columns `left_x` and `right_x` of both, except those of the
+/// outcome.
 fn wide_columns(items: &ItemArgs, duels: &DuelArgs, header: &[String]) -> Vec<String> {
     let ignored = listed_columns(&items.ignore, header);
-    let ended = [&duels.outcomes.scores, &duels.wins].into_iter().flatten().cloned().collect::<Vec<_>>();
-    let ended = listed_columns(&ended, header);
-    let both = |c: &&str| {
+    let outcome_columns =
+        [&duels.outcomes.scores, &duels.wins].into_iter().flatten().cloned().collect::<Vec<_>>();
+    let outcome_columns = listed_columns(&outcome_columns, header);
+    let is_feature = |c: &&str| {
         let sides = [format!("left_{c}"), format!("right_{c}")];
         header.contains(&sides[1])
-            && !ignored.iter().any(|own| own == c)
-            && !sides.iter().any(|s| ended.contains(s))
+            && !ignored.iter().any(|ignored_column| ignored_column == c)
+            && !sides.iter().any(|s| outcome_columns.contains(s))
     };
-    header.iter().filter_map(|c| c.strip_prefix("left_")).filter(both).map(String::from).collect()
+    header.iter().filter_map(|c| c.strip_prefix("left_")).filter(is_feature).map(String::from).collect()
 }
 
 /// A table without one of items: its rows have the columns of both items and how each duel ended, or are
@@ -663,12 +666,12 @@ pub fn read_one(
     wanted: Wanted<'_>,
     duels: &DuelArgs,
     console: &Console,
-) -> Result<(Items, Met)> {
+) -> Result<(Items, IndexedDuels)> {
     let wide = wide_columns(items, duels, rows.header());
     if wide.is_empty() && is_of_duels(&duels.sides, rows.header())? {
-        return Met::read_alone(rows, wanted, console);
+        return IndexedDuels::read_alone(rows, wanted, console);
     }
-    if wanted.home.is_some() || !matches!(wanted.around, Around::Nothing) {
+    if wanted.home.is_some() || !matches!(wanted.contexts, ContextColumns::Nothing) {
         let why = "--home, --contexts and --users are columns of a table of duels between names: give the \
                    items in a table of their own";
         return Err(Failure::input(why));
@@ -676,17 +679,17 @@ pub fn read_one(
     read_wide(rows, wide, (items, duels), console)
 }
 
-/// A table whose rows have the columns `left_x` and `right_x` of both items, and how each duel ended: items
-/// that are alike are one.
+/// A table whose rows have the columns `left_x` and `right_x` of both items, and an outcome: items with equal
+/// columns are one.
 fn read_wide(
     rows: OpenTable,
-    own: Vec<String>,
+    feature_names: Vec<String>,
     (items, duels): (&ItemArgs, &DuelArgs),
     console: &Console,
-) -> Result<(Items, Met)> {
+) -> Result<(Items, IndexedDuels)> {
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
     let outcome = &duels.outcomes.outcome;
-    if own.is_empty() || !header.contains(outcome) {
+    if feature_names.is_empty() || !header.contains(outcome) {
         return Err(Failure::input(format!(
             "{name}: a table without a table of items is one of duels between names, with the columns that \
              --winner and --loser, or --sides, name; or it has the columns left_x and right_x for each \
@@ -699,29 +702,29 @@ fn read_wide(
                    table of their own";
         return Err(Failure::input(why));
     }
-    let of = |side: &str| own.iter().map(|c| format!("{side}_{c}")).collect::<Vec<_>>();
-    let sides = [of("left"), of("right")];
+    let side_columns = |side: &str| feature_names.iter().map(|c| format!("{side}_{c}")).collect::<Vec<_>>();
+    let sides = [side_columns("left"), side_columns("right")];
     let mut wanted = sides.concat();
     wanted.push(outcome.clone());
     wanted.extend(duels.weight.clone());
     rows.places(&wanted)?;
     let columns = Columns::read(rows, &wanted)?;
     let named = |side: &[String]| -> Result<Table> {
-        let categorical: Vec<String> = listed_columns(&items.categorical, &own)
+        let categorical: Vec<String> = listed_columns(&items.categorical, &feature_names)
             .iter()
             .flat_map(|c| [format!("left_{c}"), format!("right_{c}")])
             .collect();
         let read = columns.table(side, &categorical, console)?;
-        let names = own.iter().zip(read.columns());
+        let names = feature_names.iter().zip(read.columns());
         let names = names.map(|(name, c)| Column { name: name.clone(), kind: c.kind.clone() });
         Ok(Table::from_column_major(names.collect(), read.rows(), read.column_major().to_vec())?)
     };
     let (left, right) = (named(&sides[0])?, named(&sides[1])?);
-    let both = stacked(&left, &right)?;
+    let both_sides = stacked(&left, &right)?;
     let (mut known, mut kept): (HashMap<Vec<u64>, usize>, Vec<usize>) = (HashMap::new(), Vec::new());
-    let numbers: Vec<usize> = (0..both.rows())
+    let numbers: Vec<usize> = (0..both_sides.rows())
         .map(|i| {
-            let key = both.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
+            let key = both_sides.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
             let next = known.len();
             *known.entry(key).or_insert_with(|| {
                 kept.push(i);
@@ -734,11 +737,11 @@ fn read_wide(
     let ids: Vec<String> = (1..=kept.len()).map(|k| format!("item {k}")).collect();
     let names = |side: &[usize]| side.iter().map(|&i| ids[i].clone()).collect::<Vec<_>>();
     let record = Record::Outcomes { column: outcome, cells: &cells_of(&columns, outcome)?, names: None };
-    let found = read_record(record, weight.as_deref(), duels.missing, &name)?;
-    let all = Named::new(name.clone(), names(&numbers[..n]), names(&numbers[n..]), (None, None));
-    let items = Items::new(name, ids.clone(), both.select_rows(&kept))?;
-    let met = all.ended(found, Some(duels.drop_self), console)?.between(&items.names)?;
-    Ok((items, met))
+    let outcomes = read_record(record, weight.as_deref(), duels.missing, &name)?;
+    let named = Named::new(name.clone(), names(&numbers[..n]), names(&numbers[n..]), (None, None));
+    let items = Items::new(name, ids.clone(), both_sides.select_rows(&kept))?;
+    let duels = named.with_outcomes(outcomes, Some(duels.drop_self), console)?.between(&items.names)?;
+    Ok((items, duels))
 }
 
 /// Rows of both sides, whose categorical columns have the levels of either.
@@ -824,12 +827,14 @@ fn with_strangers(read: &Table, names: &[String]) -> Result<Table> {
     Ok(Table::from_column_major(columns, read.rows(), read.column_major().to_vec())?)
 }
 
-/// Names that a model does not know, in columns in which it expects some, as those.
+/// Replaces names that a model does not know by the unknown level, in columns that have it.
 fn as_strangers(read: &Table, known: &[Column]) -> Result<Table> {
     let (mut columns, mut values) = (read.columns().to_vec(), read.column_major().to_vec());
     for (j, column) in columns.iter_mut().enumerate() {
-        let Some(ColumnKind::Categorical { levels: known }) =
-            known.iter().find(|own| own.name == column.name).map(|own| &own.kind)
+        let Some(ColumnKind::Categorical { levels: known }) = known
+            .iter()
+            .find(|known_column| known_column.name == column.name)
+            .map(|known_column| &known_column.kind)
         else {
             continue;
         };
@@ -837,13 +842,13 @@ fn as_strangers(read: &Table, known: &[Column]) -> Result<Table> {
         if !known.iter().any(|level| level == UNKNOWN_LEVEL) {
             continue;
         }
-        let of = |level: &String| {
+        let code_of = |level: &String| {
             let level = if known.contains(level) { level.as_str() } else { UNKNOWN_LEVEL };
-            known.iter().position(|own| own == level).unwrap_or(0) as f64
+            known.iter().position(|known_level| known_level == level).unwrap_or(0) as f64
         };
-        let codes: Vec<f64> = levels.iter().map(of).collect();
-        let own = &mut values[j * read.rows()..(j + 1) * read.rows()];
-        own.iter_mut().for_each(|code| *code = codes[*code as usize]);
+        let codes: Vec<f64> = levels.iter().map(code_of).collect();
+        let column_codes = &mut values[j * read.rows()..(j + 1) * read.rows()];
+        column_codes.iter_mut().for_each(|code| *code = codes[*code as usize]);
         levels.clone_from(known);
     }
     Ok(Table::from_column_major(columns, read.rows(), values)?)

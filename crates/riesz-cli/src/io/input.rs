@@ -1,5 +1,5 @@
-//! Tables from files and pipes, a few thousand rows at a time, as numbers or text. What a file is, its first
-//! bytes say.
+//! Tables from files and pipes, a few thousand rows at a time, as numbers or text. The first bytes of a file
+//! determine its format.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::console::note_once;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::arrow_ipc::ArrowRows;
 use crate::io::chunk::Chunk;
 use crate::io::csv::{CsvRows, Decimal};
@@ -29,12 +29,11 @@ use crate::io::{json, sheets};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadOptions {
-    /// What separates the columns of a text file; by default its first line says it.
+    /// The delimiter of a text file; by default its first line determines it.
     pub delimiter: Option<u8>,
-    /// How texts write numbers; by default with points.
+    /// The notation of numbers in texts; by default with points.
     pub decimal: Option<Decimal>,
-    /// The encoding of a text file, by a label of the web's; by default UTF-8, or what a byte order mark
-    /// says.
+    /// The encoding of a text file, by a WHATWG label; by default UTF-8, or that of a byte order mark.
     pub encoding: Option<String>,
     /// The sheet of a workbook; by default the only one that has cells.
     pub sheet: Option<String>,
@@ -56,7 +55,7 @@ pub struct ReadOptions {
 pub struct TableFile {
     /// The file; `-` is standard input.
     pub path: PathBuf,
-    /// How to read it.
+    /// Options for reading it.
     pub options: ReadOptions,
 }
 
@@ -83,7 +82,7 @@ impl CellRules {
 
 /// An open table.
 pub struct OpenTable {
-    /// What to call it in messages.
+    /// Its name in messages.
     pub name: String,
     /// Its file.
     pub path: Option<PathBuf>,
@@ -168,12 +167,15 @@ impl TableFile {
         let unread = UNREAD.iter().find(|(magic, _)| {
             head.get(..magic.len()).is_some_and(|start| start.eq_ignore_ascii_case(magic))
         });
-        if let Some(what) = is_archive.then_some("a tar archive").or(unread.map(|(_, what)| *what)) {
+        if let Some(description) =
+            is_archive.then_some("a tar archive").or(unread.map(|(_, description)| *description))
+        {
             return Err(Failure::input(format!(
-                "{name} is {what}, which is not read: write the table as CSV, Parquet, Arrow, JSON or .xlsx"
+                "{name} is {description}, which is not read: write the table as CSV, Parquet, Arrow, JSON or \
+                 .xlsx"
             )));
         }
-        let whole = |source: &mut dyn Read| {
+        let read_all = |source: &mut dyn Read| {
             let mut bytes = Vec::new();
             source.read_to_end(&mut bytes).map_err(fail).map(|_| bytes)
         };
@@ -188,7 +190,7 @@ impl TableFile {
             let storage = match seekable {
                 Some(file) => Storage::File(file),
                 // The footer comes last, and says where everything is.
-                None => Storage::Memory(Bytes::from(whole(&mut source)?)),
+                None => Storage::Memory(Bytes::from(read_all(&mut source)?)),
             };
             return Ok((Box::new(ParquetRows::open(storage, name)?), Format::plain("Parquet")));
         }
@@ -198,7 +200,7 @@ impl TableFile {
                     file.rewind().map_err(fail)?;
                     Box::new(file)
                 }
-                None => Box::new(Cursor::new(whole(&mut source)?)),
+                None => Box::new(Cursor::new(read_all(&mut source)?)),
             };
             return Ok((Box::new(ArrowRows::open_file(source, name)?), Format::plain("Arrow")));
         }
@@ -212,7 +214,7 @@ impl TableFile {
         }
         if head.starts_with(b"PK\x03\x04") || head.starts_with(b"\xd0\xcf\x11\xe0") {
             let rows = sheets::read(
-                whole(&mut source)?,
+                read_all(&mut source)?,
                 self.options.sheet.as_deref(),
                 self.options.decimal.unwrap_or_default(),
                 name,
@@ -392,7 +394,7 @@ impl OpenTable {
         &self.header
     }
 
-    /// What the file says under `key` beside its columns; see [`TableReader::note`].
+    /// The file's metadata under `key`; see [`TableReader::note`].
     pub fn note(&self, key: &str) -> Option<String> {
         self.reader.note(key)
     }
@@ -417,12 +419,12 @@ impl OpenTable {
         self.reader.check_dense(columns)
     }
 
-    /// The places of the columns `names`.
+    /// The positions of the columns `names`.
     pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
         let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
         let place = |name: &String| {
-            let beyond = || self.reader.hidden_place(name);
-            places.get(name).copied().or_else(beyond).ok_or_else(|| {
+            let hidden = || self.reader.hidden_place(name);
+            places.get(name).copied().or_else(hidden).ok_or_else(|| {
                 let known = listed(&self.header);
                 Failure::input(format!(
                     "{}: there is no column '{name}'; the columns are: {known}",
@@ -467,25 +469,25 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file's name and the SHA-256 of what it holds, for whoever wants to know later whether it is still the
-/// same; standard input and pipes have a name alone.
+/// A file's name and the SHA-256 of its content, to check later whether it has changed; standard input and
+/// pipes have only a name.
 pub fn described(path: &Path) -> Result<String> {
     let name = name_of(path);
     if is_standard_input(path) || !std::fs::metadata(path).is_ok_and(|facts| facts.is_file()) {
         return Ok(name);
     }
-    let (mut file, mut all, mut part) = (open_file(path)?, Sha256::new(), vec![0; 1 << 16]);
+    let (mut file, mut hasher, mut part) = (open_file(path)?, Sha256::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut part).map_err(|e| Failure::reading(&name, &e))? {
             0 => break,
-            read => all.update(&part[..read]),
+            read => hasher.update(&part[..read]),
         }
     }
-    let digest: String = all.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{name} (SHA-256 {digest})"))
 }
 
-/// What to call a file in messages.
+/// The name of a file in messages.
 pub fn name_of(path: &Path) -> String {
     if is_standard_input(path) { "standard input".into() } else { path.display().to_string() }
 }

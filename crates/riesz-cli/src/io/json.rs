@@ -1,5 +1,5 @@
-//! JSON: a line a record (JSON lines), or one array of records. Records are objects from columns to numbers,
-//! texts, truth values and `null`.
+//! JSON: one record for each line (JSON lines), or one array of records. Records are objects from columns to
+//! numbers, texts, truth values and `null`.
 
 use std::fmt;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::io::Read;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::memory::MemoryRows;
 

@@ -1,9 +1,9 @@
-//! Tables that are read whole before their first row is handed on, because their format says only at the end
-//! what columns there are.
+//! Tables that are read completely before their first row is returned, because their columns are known only
+//! at the end.
 
 use std::collections::BTreeMap;
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw, Texts};
 use crate::io::reader::TableReader;
 

@@ -1,4 +1,4 @@
-//! Tables and models in, results out. Nothing here knows what is computed.
+//! Input of tables and models, and output of results. Nothing here depends on what is computed.
 
 pub mod aggregates;
 pub mod arrow;

@@ -1,13 +1,13 @@
 //! The rows of a table in the columns of a fitted model, chunk by chunk, with a policy for missing and unseen
 //! cells.
 
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
 use super::cells::ColumnCells;
 use super::columns::CHUNK;
 use crate::console::note_once;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::chunk::Chunk;
 use crate::io::input::OpenTable;
 
@@ -23,7 +23,10 @@ pub fn typical_value(table: &Table, j: usize) -> f64 {
         }
         ColumnKind::Categorical { .. } => {
             let runs = values.chunk_by(|a, b| a == b);
-            runs.fold(&values[..1], |most, run| if run.len() > most.len() { run } else { most })[0]
+            runs.fold(
+                &values[..1],
+                |longest_run, run| if run.len() > longest_run.len() { run } else { longest_run },
+            )[0]
         }
     }
 }
@@ -223,7 +226,7 @@ impl ModelRows {
 
     /// Facts for the explanation about the cells that were filled in or had an unseen level, in the rows read
     /// so far.
-    pub fn facts(&self) -> Vec<Fact> {
+    pub fn facts(&self) -> Vec<CardEntry> {
         let cells = |count: usize, column: &Column| {
             format!("{count} cell{} of column '{}'", if count == 1 { "" } else { "s" }, column.name)
         };
@@ -240,23 +243,23 @@ impl ModelRows {
             if let MissingCells::Fill { values, source } = &self.policy.missing
                 && substitutions.filled > 0
             {
-                let what = match column.kind {
+                let description = match column.kind {
                     ColumnKind::Numeric => "median",
                     ColumnKind::Categorical { .. } => "most frequent category",
                 };
                 let (cells, value) = (cells(substitutions.filled, column), column.format(values[j]));
-                filled.push(format!("{cells} filled in with {value}, the {what} of {source}"));
+                filled.push(format!("{cells} filled in with {value}, the {description} of {source}"));
             }
         }
         let fact = |(name, sentences): (&str, Vec<String>)| {
-            Fact::new(name, format!("{}: {}", self.rows.name, sentences.join("; ")))
+            CardEntry::new(name, format!("{}: {}", self.rows.name, sentences.join("; ")))
         };
         let facts = [("unseen categories", unseen), ("missing cells", filled)];
         facts.into_iter().filter(|(_, sentences)| !sentences.is_empty()).map(fact).collect()
     }
 
     /// All rows at once.
-    pub fn all(&mut self) -> Result<Table> {
+    pub fn read_all(&mut self) -> Result<Table> {
         let mut parts = Vec::new();
         while let Some(part) = self.next()? {
             parts.push(part);

@@ -11,12 +11,12 @@ use riesz::format::model::SavedModel;
 use riesz::format::{explanation_json, model};
 
 use crate::args::FeatureArgs;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::input::{OpenTable, name_of, read_file};
 use crate::io::values;
 
-/// What a file turned out to hold.
-pub enum Found {
+/// The content of a file.
+pub enum FileContent {
     /// A model and the name of its file format.
     Model(Box<SavedModel>, &'static str),
     /// An explanation and the name of its file format.
@@ -27,7 +27,7 @@ pub enum Found {
 struct FileFormat {
     name: &'static str,
     recognises: fn(&[u8]) -> bool,
-    read: fn(File<'_>) -> Result<Found>,
+    read: fn(File<'_>) -> Result<FileContent>,
 }
 
 /// A file that was recognised.
@@ -36,15 +36,15 @@ struct File<'a> {
     bytes: Vec<u8>,
     /// The rows that a model is to meet.
     rows: Option<&'a OpenTable>,
-    /// What LIBSVM's files do not say.
+    /// Information that LIBSVM files do not contain.
     features: &'a FeatureArgs,
     /// The name of its format.
     format: &'static str,
 }
 
 impl File<'_> {
-    /// What the library says of it, under its name.
-    fn said<T>(&self, result: riesz::Result<T>) -> Result<T> {
+    /// Adds the file's name to the library's error.
+    fn with_file_name<T>(&self, result: riesz::Result<T>) -> Result<T> {
         result.map_err(|error| Failure::from(error).about(&name_of(self.path)))
     }
 }
@@ -57,13 +57,21 @@ static FORMATS: [FileFormat; 5] = [
     FileFormat {
         name: "riesz model",
         recognises: model::recognises,
-        read: |file| Ok(Found::Model(Box::new(file.said(model::from_bytes(&file.bytes))?), file.format)),
+        read: |file| {
+            Ok(FileContent::Model(
+                Box::new(file.with_file_name(model::from_bytes(&file.bytes))?),
+                file.format,
+            ))
+        },
     },
     FileFormat {
         name: "riesz explanation",
         recognises: explanation_json::recognises,
         read: |file| {
-            Ok(Found::Explanation(Box::new(file.said(explanation_json::read(&file.bytes))?), file.format))
+            Ok(FileContent::Explanation(
+                Box::new(file.with_file_name(explanation_json::read(&file.bytes))?),
+                file.format,
+            ))
         },
     },
     FileFormat {
@@ -100,7 +108,7 @@ pub fn is_known(path: &Path, bytes: &[u8]) -> Result<bool> {
 
 /// Reads a model or an explanation, whichever it is. `rows` are those that the model is to meet, if any: a
 /// LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
-pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<Found> {
+pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<FileContent> {
     read_bytes(path, read_file(path)?, rows, features)
 }
 
@@ -110,7 +118,7 @@ pub fn read_bytes(
     bytes: Vec<u8>,
     rows: Option<&OpenTable>,
     features: &FeatureArgs,
-) -> Result<Found> {
+) -> Result<FileContent> {
     let name = name_of(path);
     if bytes.is_empty() {
         return Err(Failure::input(format!("{name} is empty")));
@@ -123,7 +131,7 @@ pub fn read_bytes(
     };
     let sparse = rows.is_some_and(|rows| rows.is_sparse());
     if format.name != LIBSVM
-        && let Some(option) = features.given().filter(|option| *option == "--scale" || !sparse)
+        && let Some(option) = features.first_given().filter(|option| *option == "--scale" || !sparse)
     {
         return Err(Failure::input(format!(
             "{name} is a {}, whose columns have names and units: leave {option} out, which is for LIBSVM \
@@ -135,25 +143,26 @@ pub fn read_bytes(
     (format.read)(File { path, bytes, rows, features, format: format.name })
 }
 
-fn libsvm_model(file: File<'_>) -> Result<Found> {
-    let (given, scale) = (file.features.called.names(), file.features.scale.as_deref());
+fn libsvm_model(file: File<'_>) -> Result<FileContent> {
+    let (feature_names, scale) = (file.features.called.names(), file.features.scale.as_deref());
     let about_ranges = |error, path: &Path| Failure::from(error).about(&name_of(path));
     let ranges = scale
         .map(|path| libsvm::read_ranges(&read_file(path)?).map_err(|error| about_ranges(error, path)))
         .transpose()?;
-    let features = Features { names: &given, ranges: ranges.as_ref() };
-    let mut model = file.said(libsvm::read_with(&file.bytes, None, features))?;
-    if given.is_empty() {
+    let features = Features { names: &feature_names, ranges: ranges.as_ref() };
+    let mut model = file.with_file_name(libsvm::read_with(&file.bytes, None, features))?;
+    if feature_names.is_empty() {
         let header = file.rows.map_or(&[][..], OpenTable::header);
         let names: HashSet<&str> = header.iter().map(String::as_str).collect();
         let narrow = model.columns().len();
-        let more = (narrow..).take_while(|j| names.contains(format!("x{j}").as_str())).count();
-        if more > 0 {
-            model = file.said(libsvm::read_with(&file.bytes, Some(narrow + more), features))?;
+        let extra_columns = (narrow..).take_while(|j| names.contains(format!("x{j}").as_str())).count();
+        if extra_columns > 0 {
+            model =
+                file.with_file_name(libsvm::read_with(&file.bytes, Some(narrow + extra_columns), features))?;
         }
     }
     let unknown = |column: &&riesz::Column| {
-        file.rows.is_some_and(|rows| rows.places([&column.name]).is_err()) && given.is_empty()
+        file.rows.is_some_and(|rows| rows.places([&column.name]).is_err()) && feature_names.is_empty()
     };
     if let (Some(rows), Some(missing)) = (file.rows, model.columns().iter().find(unknown)) {
         return Err(Failure::input(format!(
@@ -166,16 +175,16 @@ fn libsvm_model(file: File<'_>) -> Result<Found> {
             example(rows.header(), model.columns().len())
         )));
     }
-    Ok(Found::Model(Box::new(SavedModel { model, covariance: None, groups: None }), file.format))
+    Ok(FileContent::Model(Box::new(SavedModel { model, covariance: None, groups: None }), file.format))
 }
 
-/// So many columns of a table, as `--columns` takes them.
+/// An example of `--columns` for a table with this header.
 fn example(header: &[String], count: usize) -> String {
     let shown = count.min(3).min(header.len());
     format!("{}{}", header[..shown].join(","), if shown < count { ",…" } else { "" })
 }
 
-fn table(rows: OpenTable, format: &'static str) -> Result<Found> {
+fn table(rows: OpenTable, format: &'static str) -> Result<FileContent> {
     if !values::recognises(rows.header()) {
         return Err(Failure::input(format!(
             "{} is a table, but not one of values: the columns row, output, base_value, prediction and \
@@ -183,14 +192,14 @@ fn table(rows: OpenTable, format: &'static str) -> Result<Found> {
             rows.name
         )));
     }
-    Ok(Found::Explanation(Box::new(values::read(rows)?.into()), format))
+    Ok(FileContent::Explanation(Box::new(values::read(rows)?.into()), format))
 }
 
 /// Reads a model; arguments as for [`read_any`].
 pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<SavedModel> {
     match read_any(path, rows, features)? {
-        Found::Model(model, _) => Ok(*model),
-        Found::Explanation(..) => {
+        FileContent::Model(model, _) => Ok(*model),
+        FileContent::Explanation(..) => {
             Err(Failure::input(format!("{} is an explanation, and a model is needed here", name_of(path))))
         }
     }
@@ -199,8 +208,10 @@ pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs)
 /// Reads an explanation; `rows` are for the feature values that a table of values lacks.
 pub fn read_explanation(path: &Path, rows: Option<OpenTable>, categorical: &[String]) -> Result<Explanation> {
     match read_any(path, None, &FeatureArgs::default())? {
-        Found::Explanation(explanation, _) => complete(explanation.explanation, path, rows, categorical),
-        Found::Model(..) => Err(Failure::input(format!(
+        FileContent::Explanation(explanation, _) => {
+            complete(explanation.explanation, path, rows, categorical)
+        }
+        FileContent::Model(..) => Err(Failure::input(format!(
             "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE'",
             name_of(path)
         ))),

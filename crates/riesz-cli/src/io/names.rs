@@ -1,11 +1,11 @@
-//! Lists of columns as people write them, `age,bmi`, where a column's own name may hold commas.
+//! Lists of columns on the command line, `age,bmi`, where a column's own name may contain commas.
 
-/// The names in `given`, each of which is a name or some with commas between them: the longest that are in
-/// `known` are taken, and what is in none of them is left as it stands, for whoever looks it up to refuse.
-pub fn listed_columns<S: AsRef<str>>(given: &[String], known: &[S]) -> Vec<String> {
+/// The names in `texts`, each of which is one name or several with commas between them: the longest ones in
+/// `known` are taken, and unknown ones are returned unchanged, to be refused later.
+pub fn listed_columns<S: AsRef<str>>(texts: &[String], known: &[S]) -> Vec<String> {
     let is_known = |name: &str| known.iter().any(|k| k.as_ref() == name);
     let mut names = Vec::new();
-    for text in given {
+    for text in texts {
         let pieces: Vec<&str> = text.split(',').collect();
         let mut from = 0;
         while from < pieces.len() {

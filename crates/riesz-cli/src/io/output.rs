@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that appears only when it is complete.
+//! Output of results: standard output, or a file that appears only when it is complete.
 //!
 //! A file is written under a temporary name beside its target and renamed at the end, so an interrupted or
 //! failed run leaves the previous file as it was. Devices and pipes (`/dev/null`, `>(…)`) are written to
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempPath;
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 
 /// Temporary files that an interrupt must remove.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -31,7 +31,7 @@ pub fn clean_up_on_interrupt() {
     });
 }
 
-/// What went wrong while writing, kept where writers of other crates cannot reword it.
+/// An error while writing, stored where writers of other crates cannot change it.
 #[derive(Clone, Default)]
 pub struct Trouble(Arc<Mutex<Option<Failure>>>);
 

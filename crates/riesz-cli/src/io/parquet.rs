@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::arrow::{ColumnPath, column, column_paths, guarded};
 use crate::io::chunk::Chunk;
 use crate::io::reader::TableReader;
@@ -124,8 +124,8 @@ impl TableReader for ParquetRows {
     fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let read = guarded(|| self.next_batch(wanted, limit)).map_err(|e| damaged(&self.name, e))?;
         let Some(batch) = read else { return Ok(None) };
-        let columns = wanted.iter().zip(&self.places).map(|(&j, &at)| {
-            guarded(|| column(&batch, at, &self.paths[j])).map_err(|e| damaged(&self.name, e))
+        let columns = wanted.iter().zip(&self.places).map(|(&j, &root)| {
+            guarded(|| column(&batch, root, &self.paths[j])).map_err(|e| damaged(&self.name, e))
         });
         let columns = columns.collect::<Result<_>>()?;
         Ok(Some(Chunk { rows: batch.num_rows(), first: 0, lines: Vec::new(), offsets: Vec::new(), columns }))
@@ -148,18 +148,18 @@ impl TableReader for ParquetRows {
     }
 }
 
-fn damaged(name: &str, what: impl std::fmt::Display) -> Failure {
-    let what = what.to_string();
-    let what = ["Parquet error: ", "Arrow: ", "Parquet argument error: "]
+fn damaged(name: &str, error: impl std::fmt::Display) -> Failure {
+    let text = error.to_string();
+    let reason = ["Parquet error: ", "Arrow: ", "Parquet argument error: "]
         .iter()
-        .fold(what.as_str(), |what, prefix| what.strip_prefix(prefix).unwrap_or(what));
-    if what.starts_with("column '") {
-        return Failure::input(format!("{name}: {what}"));
+        .fold(text.as_str(), |stripped, prefix| stripped.strip_prefix(prefix).unwrap_or(stripped));
+    if reason.starts_with("column '") {
+        return Failure::input(format!("{name}: {reason}"));
     }
-    if let Some(codec) = what.strip_prefix("Disabled feature at compile time: ") {
+    if let Some(codec) = reason.strip_prefix("Disabled feature at compile time: ") {
         return Failure::input(format!(
             "{name} is compressed with {codec}, which is not supported: write it with zstd, snappy or gzip"
         ));
     }
-    Failure::input(format!("cannot read {name} as a Parquet file: {what}"))
+    Failure::input(format!("cannot read {name} as a Parquet file: {reason}"))
 }

@@ -1,11 +1,11 @@
-//! Pictures that commands draw beside what they write.
+//! Pictures that commands draw besides their results.
 
 use std::path::Path;
 
 use riesz_report::{Svg, png};
 
 use super::output::write_all;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 
 /// Pixels of PNG files in each direction for one of the drawing.
 const SCALE: f32 = 2.0;

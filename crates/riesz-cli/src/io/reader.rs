@@ -1,9 +1,9 @@
-//! What every file format of tables offers: its header, and its rows some at a time.
+//! The interface of all file formats of tables: a header, and rows a chunk at a time.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
 
-use crate::failure::Result;
+use crate::exit::Result;
 use crate::io::chunk::Chunk;
 
 /// Rows of one file format.
@@ -14,7 +14,7 @@ pub trait TableReader {
     /// At most `limit` rows of the columns `wanted` (the same in every call); `None` after the last.
     fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>>;
 
-    /// What the file says under `key` beside its columns; only Parquet files say something.
+    /// The file's metadata under `key`; only Parquet files have some.
     fn note(&self, _key: &str) -> Option<String> {
         None
     }

@@ -1,10 +1,10 @@
-//! Spreadsheets: `.xlsx` workbooks, and whatever else calamine reads (`.xls`, `.xlsb`, `.ods`).
+//! Spreadsheets: `.xlsx` workbooks, and the other formats of calamine (`.xls`, `.xlsb`, `.ods`).
 
 use std::io::Cursor;
 
 use calamine::{Data, Reader, Sheets, open_workbook_auto_from_rs};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::arrow::guarded;
 use crate::io::csv::Decimal;
 use crate::io::memory::MemoryRows;
@@ -23,14 +23,16 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
     let names = workbook.sheet_names();
     let known = riesz::error::listed(&names);
     let range = match sheet {
-        Some(asked) if !names.iter().any(|n| n == asked) => {
-            return Err(Failure::input(format!("{name} has no sheet '{asked}'; its sheets are: {known}")));
+        Some(requested) if !names.iter().any(|n| n == requested) => {
+            return Err(Failure::input(format!(
+                "{name} has no sheet '{requested}'; its sheets are: {known}"
+            )));
         }
-        Some(asked) => workbook.worksheet_range(asked).map_err(fail)?,
+        Some(requested) => workbook.worksheet_range(requested).map_err(fail)?,
         None => {
             let mut filled = Vec::new();
-            for one in &names {
-                let range = workbook.worksheet_range(one).map_err(fail)?;
+            for sheet_name in &names {
+                let range = workbook.worksheet_range(sheet_name).map_err(fail)?;
                 if !range.is_empty() {
                     filled.push(range);
                 }
@@ -48,7 +50,7 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
     };
     let first = range.start().map_or(0, |(row, _)| row as usize);
     let mut rows = range.rows().enumerate().filter(|(_, cells)| cells.iter().any(|c| *c != Data::Empty));
-    let Some((at, titles)) = rows.next() else {
+    let Some((title_row, titles)) = rows.next() else {
         return Err(Failure::input(format!("{name} is empty: the sheet has no cells")));
     };
     let mut header = Vec::with_capacity(titles.len());
@@ -60,14 +62,14 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
                     "{name}: column {} has no name in row {} of the sheet: name it, or remove what stands \
                      above or beside the table",
                     j + 1,
-                    first + at + 1
+                    first + title_row + 1
                 )));
             }
         }
     }
     let mut table = MemoryRows::new(header.clone());
-    for (at, cells) in rows {
-        let line = (first + at + 1) as u64;
+    for (position, cells) in rows {
+        let line = (first + position + 1) as u64;
         let mut row = Vec::with_capacity(cells.len());
         for (j, cell) in cells.iter().enumerate().take(table.width()) {
             let cell = text(cell, decimal).map_err(|problem| {

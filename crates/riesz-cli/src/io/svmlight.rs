@@ -1,11 +1,10 @@
-//! LIBSVM's data files (also called svmlight files): a line a row, `label index:value index:value …`. Cells
-//! that a line
-//! leaves out are 0.
+//! LIBSVM's data files (also called svmlight files): one line for each row, `label index:value index:value
+//! …`. Cells that a line leaves out are 0.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw};
 use crate::io::reader::TableReader;
 
@@ -59,9 +58,9 @@ fn without_comment(line: &str) -> &str {
 }
 
 impl SvmlightRows {
-    /// Reads the whole file, whose memory is that of its cells. `names` are those of the features 1, 2, …
+    /// Reads the whole file; the memory is that of its cells. `names` are those of the features 1, 2, …
     pub fn open(source: Box<dyn Read>, names: &[String], name: &str) -> Result<Self> {
-        let mut all = Self {
+        let mut rows = Self {
             name: name.to_string(),
             header: Vec::new(),
             named: !names.is_empty(),
@@ -82,27 +81,27 @@ impl SvmlightRows {
             if read == 0 {
                 break;
             }
-            let text = std::str::from_utf8(&bytes).map_err(|_| all.problem(line, "this is not text"))?;
-            all.add(line, without_comment(text.trim_start_matches('\u{feff}')))?;
+            let text = std::str::from_utf8(&bytes).map_err(|_| rows.problem(line, "this is not text"))?;
+            rows.add(line, without_comment(text.trim_start_matches('\u{feff}')))?;
         }
-        if all.labels.is_empty() {
+        if rows.labels.is_empty() {
             return Err(Failure::input(format!("{name} holds no rows")));
         }
-        let largest = all.cells.iter().map(|(index, _)| u64::from(*index)).max().unwrap_or(0);
-        let width = (largest + 1).saturating_sub(all.base) as usize;
-        if all.named && width > names.len() {
+        let largest = rows.cells.iter().map(|(index, _)| u64::from(*index)).max().unwrap_or(0);
+        let width = (largest + 1).saturating_sub(rows.base) as usize;
+        if rows.named && width > names.len() {
             return Err(Failure::input(format!(
                 "{name} has features up to {largest}, counted from {}, but --columns names {}",
-                all.base,
+                rows.base,
                 names.len()
             )));
         }
-        let features: Vec<String> = match all.named {
+        let features: Vec<String> = match rows.named {
             true => names.to_vec(),
             false => (0..width).map(|j| format!("x{j}")).collect(),
         };
-        all.header = std::iter::once(LABEL.to_string()).chain(features).collect();
-        Ok(all)
+        rows.header = std::iter::once(LABEL.to_string()).chain(features).collect();
+        Ok(rows)
     }
 
     fn problem(&self, line: u64, problem: impl std::fmt::Display) -> Failure {
@@ -160,7 +159,7 @@ impl SvmlightRows {
         Ok(())
     }
 
-    /// What is to be said of how the file was read.
+    /// Notes on the reading of the file.
     pub fn notes(&self) -> Vec<String> {
         let first = self.header.get(1).map_or("x0", String::as_str);
         let queries = "queries (qid) are left out: rows are taken one by one";
@@ -181,16 +180,17 @@ impl TableReader for SvmlightRows {
             return Ok(None);
         }
         self.next = rows.end;
-        let place: HashMap<usize, usize> = wanted.iter().enumerate().map(|(at, &j)| (j, at)).collect();
+        let place: HashMap<usize, usize> =
+            wanted.iter().enumerate().map(|(position, &j)| (j, position)).collect();
         let mut columns = vec![vec![0.0; rows.len()]; wanted.len()];
-        for (at, row) in rows.clone().enumerate() {
+        for (position, row) in rows.clone().enumerate() {
             if let Some(&label) = place.get(&0) {
-                columns[label][at] = self.labels[row];
+                columns[label][position] = self.labels[row];
             }
             let from = if row == 0 { 0 } else { self.ends[row - 1] };
             for &(index, value) in &self.cells[from..self.ends[row]] {
                 if let Some(&column) = place.get(&((u64::from(index) - self.base) as usize + 1)) {
-                    columns[column][at] = value;
+                    columns[column][position] = value;
                 }
             }
         }

@@ -13,7 +13,7 @@ use super::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels, typic
 use super::write::{Cells, TableWriter};
 use crate::args::Format;
 use crate::console::Console;
-use crate::failure::Result;
+use crate::exit::Result;
 
 fn csv(bytes: Vec<u8>) -> Result<OpenTable> {
     OpenTable::csv(Box::new(std::io::Cursor::new(bytes)), b',', "t")
@@ -29,7 +29,7 @@ fn read_model_rows(rows: OpenTable) -> Result<Table> {
     let levels = ColumnKind::Categorical { levels: vec!["x".into(), "1".into()] };
     let columns = [Column::numeric("a"), Column { name: "b".into(), kind: levels }];
     let policy = CellPolicy { missing: MissingCells::Refuse(""), unseen: UnseenLevels::Refuse("") };
-    ModelRows::new(rows, &columns, policy, 1 << 20)?.all()
+    ModelRows::new(rows, &columns, policy, 1 << 20)?.read_all()
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn in_every_format(numbers: &[f64], written: &[String]) -> Vec<(&'static str, Ve
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Random numbers, written in a notation of people's, are read back with the same bits from every format.
+    /// Random numbers, written in various notations, are read back with the same bits from every format.
     #[test]
     fn numbers_are_read_back_from_every_format(
         // Amounts with cents, so that groups of three digits are not the only ones that a cell has.
@@ -140,23 +140,26 @@ proptest! {
     ) {
         let numbers: Vec<f64> =
             cents.iter().map(|c| format!("{}.{:02}", c / 100, (c % 100).abs()).parse().unwrap()).collect();
-        let grouped = |whole: i64, separator: &str| {
-            let digits = whole.to_string();
+        let grouped = |units: i64, separator: &str| {
+            let digits = units.to_string();
             let parts: Vec<&str> = digits.as_bytes().rchunks(3).rev()
                 .map(|part| std::str::from_utf8(part).unwrap()).collect();
             parts.join(separator)
         };
         let written: Vec<String> = cents.iter().map(|c| {
             // Cents of less than a unit have lost their sign.
-            let (sign, whole, rest) = (if c / 100 < 0 { "-" } else { "" }, (c / 100).abs(), (c % 100).abs());
+            let (sign, units, cents_part) = (if c / 100 < 0 { "-" } else { "" }, (c / 100).abs(), (c % 100).abs());
             match notation {
-                0 => format!("{sign}{whole}.{rest:02}"),
-                1 => format!("{sign}{}.{rest:02}", grouped(whole, ",")),
-                2 => format!("{sign}{}.{rest:02}", grouped(whole, "\u{202f}")),
-                3 => format!("{sign}${}.{rest:02}", grouped(whole, ",")),
-                4 => format!("{}{whole}.{rest:02} %", sign.replace('-', "\u{2212}")),
-                5 if sign == "-" => format!("({whole}.{rest:02})"),
-                _ => format!("{sign}{whole}.{rest:02} kg").replace(if notation == 5 { " kg" } else { "\0" }, ""),
+                0 => format!("{sign}{units}.{cents_part:02}"),
+                1 => format!("{sign}{}.{cents_part:02}", grouped(units, ",")),
+                2 => format!("{sign}{}.{cents_part:02}", grouped(units, "\u{202f}")),
+                3 => format!("{sign}${}.{cents_part:02}", grouped(units, ",")),
+                4 => format!("{}{units}.{cents_part:02} %", sign.replace('-', "\u{2212}")),
+                5 if sign == "-" => format!("({units}.{cents_part:02})"),
+                _ => {
+                    let unit = if notation == 5 { "" } else { " kg" };
+                    format!("{sign}{units}.{cents_part:02}{unit}")
+                }
             }
         }).collect();
         let folder = tempfile::tempdir().unwrap();
@@ -204,8 +207,8 @@ proptest! {
         let table = read_model_rows(source.open().unwrap()).unwrap();
         prop_assert_eq!(table.column(1), [0.0, 1.0, 0.0]);
         let n = bytes.len();
-        for (at, byte) in hits {
-            bytes[at % n] = byte;
+        for (offset, byte) in hits {
+            bytes[offset % n] = byte;
         }
         std::fs::write(&path, &bytes).unwrap();
         let _ = source.open().and_then(read_model_rows);

@@ -6,7 +6,7 @@ use riesz::Column;
 use riesz::columns::same_unit;
 
 use super::columns::Columns;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 
 /// The unit of each column, `None` for numbers without one, and the name of the table that has it.
 #[derive(Debug, Default)]
@@ -23,11 +23,11 @@ impl Units {
             let unit = units.get(name).cloned();
             let (earlier, table) =
                 self.0.entry(name.clone()).or_insert_with(|| (unit.clone(), columns.name.clone()));
-            let same = match (&*earlier, &unit) {
+            let is_same = match (&*earlier, &unit) {
                 (Some(earlier), Some(unit)) => same_unit(earlier, unit),
                 (earlier, unit) => *earlier == *unit,
             };
-            if !same {
+            if !is_same {
                 return Err(Failure::input(format!(
                     "column '{name}' has numbers {} in {table} and {} in {}: write all in one unit",
                     describe(earlier.as_deref()),

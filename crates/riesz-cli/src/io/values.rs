@@ -1,16 +1,16 @@
-//! Explanations as tables, both ways. What a table of values is, [`riesz::format::value_table`] says; a
-//! Parquet file carries its note beside its columns, and a CSV file has no place for it.
+//! Explanations as tables, both ways. [`riesz::format::value_table`] defines a table of values; a Parquet
+//! file stores its metadata beside its columns, and a CSV file cannot.
 
 use std::path::Path;
 
 use riesz::Explanation;
 use riesz::error::listed;
-use riesz::explanation::Fact;
 pub use riesz::format::value_table::recognises;
 use riesz::format::value_table::{TableMetadata, ValueTableReader, header, numbers};
+use riesz::model_card::CardEntry;
 
 use crate::args::Format;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::cells::append_numbers;
 use crate::io::chunk::Raw;
 use crate::io::columns::{CHUNK, Columns};
@@ -49,7 +49,7 @@ impl Writer {
     }
 
     /// Completes the table, of which `facts` are said, and puts it in its place.
-    pub fn finish(mut self, facts: Vec<Fact>) -> Result<()> {
+    pub fn finish(mut self, facts: Vec<CardEntry>) -> Result<()> {
         self.note.provenance.run.extend(facts);
         let note = serde_json::to_string(&self.note)
             .map_err(|e| Failure::input(format!("the provenance cannot be written: {e}")))?;
@@ -152,7 +152,7 @@ mod tests {
             provenance: Provenance {
                 game: "functional".into(),
                 absent: "dropped".into(),
-                model: vec![Fact::new("kernel", "rbf")],
+                model: vec![CardEntry::new("kernel", "rbf")],
                 run: vec![],
             },
         }
@@ -176,12 +176,15 @@ mod tests {
     /// Written and read, with the feature values from another table.
     fn reread(explanation: &Explanation, format: Format) -> Explanation {
         let folder = tempfile::tempdir().unwrap();
-        let mut found = read(written(explanation, folder.path(), format).open().unwrap()).unwrap();
-        assert!(found.data.width() == 0 && found.players.iter().all(|p| p.columns.is_empty()));
+        let mut explanation_read = read(written(explanation, folder.path(), format).open().unwrap()).unwrap();
+        assert!(
+            explanation_read.data.width() == 0
+                && explanation_read.players.iter().all(|p| p.columns.is_empty())
+        );
         let rows = "player:x,row,bmi\n".to_string() + &"9,9,9\n".repeat(4) + "5,3,1\n6,4,2\n";
         let rows = OpenTable::csv(Box::new(std::io::Cursor::new(rows)), b',', "rows").unwrap();
-        add_data(&mut found, rows, &[]).unwrap();
-        found
+        add_data(&mut explanation_read, rows, &[]).unwrap();
+        explanation_read
     }
 
     proptest! {
@@ -202,7 +205,7 @@ mod tests {
                 _ => Exactness::Unstated,
             });
             for format in [Format::Parquet, Format::Csv] {
-                let found = reread(&explanation, format);
+                let reread_explanation = reread(&explanation, format);
                 let mut expected = explanation.clone();
                 match (&mut expected.exactness, format) {
                     (Exactness::Estimated { sampling: all, .. }, Format::Parquet) => *all = sampling(18),
@@ -211,26 +214,26 @@ mod tests {
                     (exactness, _) => *exactness = Exactness::Unstated,
                 }
                 if format == Format::Csv {
-                    prop_assert_eq!(&found.provenance.game, "not stated");
-                    expected.provenance = found.provenance.clone();
+                    prop_assert_eq!(&reread_explanation.provenance.game, "not stated");
+                    expected.provenance = reread_explanation.provenance.clone();
                 }
                 // Zeros have signs.
-                prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+                prop_assert_eq!(format!("{reread_explanation:?}"), format!("{expected:?}"));
             }
         }
 
         #[test]
-        fn damaged_tables_are_answered(at: usize, byte: u8, cut: usize) {
+        fn damaged_tables_are_answered(offset: usize, byte: u8, cut: usize) {
             let folder = tempfile::tempdir().unwrap();
             for format in [Format::Csv, Format::Parquet] {
                 let source = written(&exact(), folder.path(), format);
                 let mut bytes = std::fs::read(&source.path).unwrap();
                 let n = bytes.len();
-                bytes[at % n] = byte;
+                bytes[offset % n] = byte;
                 bytes.truncate(n - cut % 20);
                 std::fs::write(&source.path, &bytes).unwrap();
-                if let Ok(found) = source.open().and_then(read) {
-                    prop_assert!(found.validate().is_ok());
+                if let Ok(damaged) = source.open().and_then(read) {
+                    prop_assert!(damaged.validate().is_ok());
                 }
             }
         }
@@ -238,10 +241,10 @@ mod tests {
 
     #[test]
     fn the_largest_bound_is_that_of_all_rows() {
-        let found = reread(&exact(), Format::Parquet);
-        assert_eq!(found.exactness, Exactness::Exact { bound: vec![3e-15; 4] });
+        let reread_explanation = reread(&exact(), Format::Parquet);
+        assert_eq!(reread_explanation.exactness, Exactness::Exact { bound: vec![3e-15; 4] });
         // Its numbers add up to nothing.
-        assert!(found.certificate().is_some_and(|c| !c.holds));
+        assert!(reread_explanation.certificate().is_some_and(|c| !c.holds));
     }
 
     #[test]
@@ -262,20 +265,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = std::fs::read_to_string(written(&exact(), folder.path(), Format::Csv).path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        let of = |pick: &[usize]| {
+        let read_lines = |pick: &[usize]| {
             let text: String = pick.iter().map(|&k| format!("{}\n", lines[k])).collect();
             read(OpenTable::csv(Box::new(std::io::Cursor::new(text)), b',', "v").unwrap())
         };
-        let shuffled = of(&[0, 3, 1, 2, 4]).unwrap();
+        let shuffled = read_lines(&[0, 3, 1, 2, 4]).unwrap();
         assert_eq!(shuffled.row_numbers, [5, 4]);
         assert_eq!(shuffled.values, exact().select_rows(&[1, 0]).values);
-        assert_eq!(of(&[0, 3, 4]).unwrap().values, exact().select_rows(&[1]).values);
+        assert_eq!(read_lines(&[0, 3, 4]).unwrap().values, exact().select_rows(&[1]).values);
         for (pick, culprit) in [
             (&[0, 1, 2, 3][..], "v: row 5 has no line for output 'a'"),
             (&[0, 1, 1], "v: row 2 (line 3): row 4, output 'b, \\\"quoted\\\"' is there twice"),
             (&[0], "v: the table of values is empty"),
         ] {
-            let message = of(pick).unwrap_err();
+            let message = read_lines(pick).unwrap_err();
             let message = format!("{message:?}");
             assert!(message.contains(culprit), "{message}");
         }

@@ -1,4 +1,4 @@
-//! Tables out, as CSV, Parquet or JSON, a few thousand rows at a time.
+//! Output of tables, as CSV, Parquet or JSON, a few thousand rows at a time.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
 use crate::args::Format;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::output::{Output, Trouble};
 
 /// The numbers or texts of one column.
@@ -116,7 +116,7 @@ impl TableWriter {
     }
 
     /// Writes a table of these columns, by name.
-    pub fn whole(path: Option<&Path>, format: Format, columns: Vec<(&str, Cells)>) -> Result<()> {
+    pub fn write_columns(path: Option<&Path>, format: Format, columns: Vec<(&str, Cells)>) -> Result<()> {
         let (names, cells): (Vec<&str>, Vec<Cells>) = columns.into_iter().unzip();
         let example = cells.iter().map(Cells::empty).collect();
         let mut table = Self::open(path, format, names.into_iter().map(String::from).collect(), example)?;

@@ -1,4 +1,4 @@
-//! Every case by way of files: a model file, tables in, tables and JSON out.
+//! All shared cases through the command line: a model file and tables in, tables and JSON out.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ fn csv_text(table: &Table) -> String {
 }
 
 #[test]
-fn every_case() {
+fn every_case_agrees_through_files() {
     let place = Place::new();
     for case in load::cases() {
         let (reference, mut options) = match &case.game {
@@ -55,8 +55,12 @@ fn every_case() {
         }
 
         place.good(&format!("explain m.riesz rows.csv {options} -o e.json"));
-        let found =
+        let explanation =
             riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
-        case.check("riesz to JSON", [&found.base_values, &found.predictions, &found.values], |_| digits);
+        case.check(
+            "riesz to JSON",
+            [&explanation.base_values, &explanation.predictions, &explanation.values],
+            |_| digits,
+        );
     }
 }

@@ -33,11 +33,11 @@ fn gaussian_processes_learn_through_landmarks() {
     let fit = "fit DIABETES --target target --model gp --fixed-kernel";
     let (_, err) = place.good(&format!("{fit} --landmarks 20 --posterior -o m.riesz"));
     assert!(err.contains("through landmarks") && err.contains("evidence upper bound"), "{err}");
-    let (few, _) = place.good("predict m.riesz DIABETES --std");
+    let (sparse, _) = place.good("predict m.riesz DIABETES --std");
     place.good(&format!("{fit} --posterior -o all.riesz"));
-    let (all, _) = place.good("predict all.riesz DIABETES --std");
-    assert_eq!((cells(&few).len(), &cells(&few)[0]), (443, &cells(&all)[0]));
-    assert_ne!(few, all);
+    let (dense, _) = place.good("predict all.riesz DIABETES --std");
+    assert_eq!((cells(&sparse).len(), &cells(&sparse)[0]), (443, &cells(&dense)[0]));
+    assert_ne!(sparse, dense);
     place
         .bad("fit DIABETES --target target --model svr --landmarks 20 -o s.riesz", "--landmarks belongs to ");
 }
@@ -100,16 +100,16 @@ fn sampled_coalitions_come_with_standard_errors() {
     let rows = std::fs::read_to_string(diabetes()).unwrap();
     place.write("rows.csv", rows.lines().take(4).collect::<Vec<_>>().join("\n"));
     let options = "--game observational --background DIABETES --background-rows 50 --ridge 0.01";
-    let (all, err) = place.good(&format!("explain m.riesz rows.csv {options}"));
+    let (exact_text, err) = place.good(&format!("explain m.riesz rows.csv {options}"));
     assert!(err.contains("exact"), "{err}");
-    let (some, err) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 200"));
+    let (sampled_text, err) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 200"));
     assert!(err.contains("estimated: standard errors up to"), "{err}");
-    let (all, some) = (cells(&all), cells(&some));
-    assert!(some[0].len() == 25 && some[0][15] == "std_error:age", "{:?}", some[0]);
-    for (all, some) in all[1..].iter().zip(&some[1..]) {
+    let (exact_rows, sampled_rows) = (cells(&exact_text), cells(&sampled_text));
+    assert!(sampled_rows[0].len() == 25 && sampled_rows[0][15] == "std_error:age", "{:?}", sampled_rows[0]);
+    for (exact_row, sampled_row) in exact_rows[1..].iter().zip(&sampled_rows[1..]) {
         for j in 5..15 {
-            let error = (number(&all[j]) - number(&some[j])).abs();
-            assert!(error <= 6.0 * number(&some[j + 10]), "{j}: {error}");
+            let error = (number(&exact_row[j]) - number(&sampled_row[j])).abs();
+            assert!(error <= 6.0 * number(&sampled_row[j + 10]), "{j}: {error}");
         }
     }
     place.good(&format!("explain m.riesz rows.csv {options} --std-error 0.5 --coalitions 1000 -o e.parquet"));
@@ -117,16 +117,19 @@ fn sampled_coalitions_come_with_standard_errors() {
     assert!(place.read("r.html").contains("These values are estimates."));
     // The seed makes a larger budget contain the smaller one, so that standard errors shrink and values move
     // within them.
-    let (more, _) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 600"));
-    for (more, some) in cells(&more)[1..].iter().zip(&some[1..]) {
-        assert!((15..25).all(|j| number(&more[j]) < number(&some[j])));
+    let (larger_text, _) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 600"));
+    for (larger_row, sampled_row) in cells(&larger_text)[1..].iter().zip(&sampled_rows[1..]) {
+        assert!((15..25).all(|j| number(&larger_row[j]) < number(&sampled_row[j])));
     }
     for tolerance in ["", "=1e-9"] {
         let iterated = format!("explain m.riesz rows.csv {options} --conjugate-gradients{tolerance}");
         let (iterated, err) = place.good(&iterated);
         assert!(err.contains("exact"), "{err}");
-        for (one, other) in all[1..].iter().zip(&cells(&iterated)[1..]) {
-            assert!((5..15).all(|j| (number(&one[j]) - number(&other[j])).abs() < 1e-2), "{one:?} {other:?}");
+        for (direct_row, other) in exact_rows[1..].iter().zip(&cells(&iterated)[1..]) {
+            assert!(
+                (5..15).all(|j| (number(&direct_row[j]) - number(&other[j])).abs() < 1e-2),
+                "{direct_row:?} {other:?}"
+            );
         }
     }
     place.bad(
@@ -146,7 +149,7 @@ fn sampled_coalitions_come_with_standard_errors() {
 }
 
 #[test]
-fn programs_are_explained_by_their_answers() {
+fn programs_are_explained_by_their_output() {
     let place = fitted();
     let riesz = env!("CARGO_BIN_EXE_riesz");
     let rows = std::fs::read_to_string(diabetes()).unwrap();
@@ -165,11 +168,11 @@ fn programs_are_explained_by_their_answers() {
     };
     let explain = |model: &str, options: &str| explain_players("s=s1,s2,s3,s4,s5,s6", model, options);
     let (_, (expected, _)) = explain("m.riesz", "");
-    let (code, (found, err)) = explain("cmd:sh ask.sh", "");
+    let (code, (actual, err)) = explain("cmd:sh ask.sh", "");
     assert!(code == Some(0) && err.contains("exact"), "{err}");
-    let (expected, found) = (cells(&expected), cells(&found));
-    assert_eq!(found[0], expected[0]);
-    for (a, b) in expected[1..].iter().zip(&found[1..]) {
+    let (expected, actual) = (cells(&expected), cells(&actual));
+    assert_eq!(actual[0], expected[0]);
+    for (a, b) in expected[1..].iter().zip(&actual[1..]) {
         assert!((2..a.len()).all(|j| (number(&a[j]) - number(&b[j])).abs() < 1e-9), "{a:?} {b:?}");
     }
     let (_, (_, err)) = explain(
@@ -199,9 +202,9 @@ fn programs_are_explained_by_their_answers() {
     }
     // Landmarks are passed on, and a larger budget takes the coalitions of a smaller one.
     let observational = "--game observational --ridge 0.01";
-    let (_, (whole, _)) = explain("cmd:sh ask.sh", observational);
+    let (_, (full, _)) = explain("cmd:sh ask.sh", observational);
     let (_, (near, err)) = explain("cmd:sh ask.sh", &format!("{observational} --landmarks 3"));
-    assert!(err.contains("exact") && near != whole, "{err}");
+    assert!(err.contains("exact") && near != full, "{err}");
     for (model, options, culprit) in [
         ("cmd:exit 3", "", "ended with the exit code 3"),
         ("cmd:echo hello", "", "0 lines of numbers about"),
@@ -242,7 +245,7 @@ fn programs_are_explained_by_their_answers() {
 
 /// The bound is printed and kept with the explanation, in the columns' units or in standard deviations.
 #[test]
-fn a_bound_on_how_far_values_move() {
+fn robustness_bounds_are_printed_and_saved() {
     let place = fitted();
     let rows = std::fs::read_to_string(diabetes()).unwrap();
     place.write("rows.csv", rows.lines().take(3).collect::<Vec<_>>().join("\n"));
@@ -252,24 +255,24 @@ fn a_bound_on_how_far_values_move() {
         let explanation =
             riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
         let fact = |name: &str| {
-            let found = explanation.provenance.run.iter().find(|fact| fact.name == name);
-            found.map_or_else(|| panic!("{name}"), |fact| fact.value.clone())
+            let matching = explanation.provenance.run.iter().find(|fact| fact.name == name);
+            matching.map_or_else(|| panic!("{name}"), |fact| fact.value.clone())
         };
-        let (moves, said) = (fact("robustness to"), fact("no value moves by more than"));
-        assert!(err.contains(&said) && err.contains(&moves), "{err}");
-        number(&said)
+        let (moves, limit) = (fact("robustness to"), fact("no value moves by more than"));
+        assert!(err.contains(&limit) && err.contains(&moves), "{err}");
+        number(&limit)
     };
     // bmi alone, by its own standard deviation and by twice as much; and everything.
     let column: Vec<f64> = cells(&rows)[1..].iter().map(|row| number(&row[2])).collect();
     let mean = column.iter().sum::<f64>() / column.len() as f64;
     let deviation = (column.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / column.len() as f64).sqrt();
-    let (one, two) = (
+    let (single, two) = (
         bound(&format!("--robustness bmi={deviation}")),
         bound(&format!("--robustness bmi={}", 2.0 * deviation)),
     );
-    assert!(0.0 < one && one < two && two <= bound("--robustness 2"), "{one} {two}");
+    assert!(0.0 < single && single < two && two <= bound("--robustness 2"), "{single} {two}");
     assert!(
-        bound("--robustness 0") == 0.0 && bound("--game observational --ridge 0.01 --robustness 1") > one
+        bound("--robustness 0") == 0.0 && bound("--game observational --ridge 0.01 --robustness 1") > single
     );
     place.good("report m.riesz rows.csv --background rows.csv --robustness 1 -o r.html");
     assert!(place.read("r.html").contains("no value moves by more than"));
@@ -288,7 +291,7 @@ fn a_bound_on_how_far_values_move() {
 }
 
 #[test]
-fn protected_features_lose_their_say() {
+fn protected_features_lose_importance() {
     let place = Place::new();
     let importance = |name: &str, game: &str| {
         place.good(&format!(
@@ -297,33 +300,33 @@ fn protected_features_lose_their_say() {
         ));
         let explanation =
             riesz::format::explanation_json::read(place.read("e.json").as_bytes()).unwrap().explanation;
-        let at = explanation.players.iter().position(|p| p.name == "body").unwrap();
-        explanation.mean_abs(0)[at]
+        let position = explanation.players.iter().position(|p| p.name == "body").unwrap();
+        explanation.mean_abs(0)[position]
     };
     let rows = std::fs::read_to_string(diabetes()).unwrap();
     place.write("some.csv", rows.lines().take(121).collect::<Vec<_>>().join("\n"));
     let fit = "fit some.csv --target target --ridge 0.5 --groups body=bmi,bp";
     place.good(&format!("{fit} -o plain.riesz"));
-    let mut last = (0.0, 0.0);
+    let mut importances = (0.0, 0.0);
     for game in ["interventional", "observational"] {
         let protect = format!("--protect body --protect-game {game} --strength 1000");
         let (_, err) = place.good(&format!("{fit} {protect} -o m.riesz"));
         assert!(err.contains(&format!("body ({game} values)")), "{err}");
         let (before, after) = (importance("plain.riesz", game), importance("m.riesz", game));
         assert!(after < 0.5 * before, "{game}: {before} {after}");
-        last = (before, after);
+        importances = (before, after);
     }
     // Through landmarks it is nearly the same model.
     let protect = "--protect body --protect-game observational --strength 1000 --protect-landmarks 60";
     place.good(&format!("{fit} {protect} -o near.riesz"));
-    let ((before, exact), near) = (last, importance("near.riesz", "observational"));
+    let ((before, exact), near) = (importances, importance("near.riesz", "observational"));
     assert!(near != exact && near < 0.5 * before, "{near} {exact}");
     // More than 16 features: what is penalised is estimated, and the model says so.
     let line = |(i, line): (usize, &str)| {
-        let more: Vec<String> = (0..8)
+        let extra_cells: Vec<String> = (0..8)
             .map(|j| if i == 0 { format!("z{j}") } else { ((i * (3 + 2 * j) + i * i) % 31).to_string() })
             .collect();
-        format!("{},{line}\n", more.join(","))
+        format!("{},{line}\n", extra_cells.join(","))
     };
     place.write("wide.csv", rows.lines().take(81).enumerate().map(line).collect::<String>());
     let wide = "fit wide.csv --target target --ridge 0.5 --protect bmi --protect-game observational";
@@ -342,7 +345,7 @@ fn protected_features_lose_their_say() {
         ("--protect age --protect-coalitions 5", "--protect-coalitions belongs to"),
         (
             "--protect age --protect-game observational --protect-landmarks 5 --protect-random-features 5",
-            "--protect-landmarks = 5 is not allowed: random_features is another way",
+            "--protect-landmarks = 5 is not allowed: random_features is an alternative",
         ),
         ("--protect age --protect-game observational --protect-landmarks 0", "landmarks = 0"),
         ("--kernel matern32(isotropic) --protect age", "ties the columns"),
@@ -373,14 +376,14 @@ fn parquet_is_read_as_csv_is() {
 #[test]
 fn results_do_not_depend_on_threads_or_on_how_rows_arrive() {
     let place = fitted();
-    let (one, _) =
+    let (single, _) =
         place.good("explain m.riesz DIABETES --background DIABETES --background-rows 10 --threads 1");
     let (two, _) =
         place.good("explain m.riesz DIABETES --background DIABETES --background-rows 10 --threads 2");
-    assert!(one == two);
+    assert!(single == two);
     let text = std::fs::read(diabetes()).unwrap();
     let piped = place.run_with("explain m.riesz - --background DIABETES --background-rows 10", text);
-    assert!(texts(&piped).0 == one);
+    assert!(texts(&piped).0 == single);
 }
 
 #[test]
@@ -545,10 +548,10 @@ fn support_vector_machines_go_to_libsvm_and_back() {
     place.write("c.csv", format!("{}\n{without_sex}", header.trim_end().trim_end_matches(",y")));
     for model in ["r", "c"] {
         place.good(&format!("convert {model}.riesz {model}.libsvm"));
-        let own = cells(&place.good(&format!("predict {model}.riesz DIABETES")).0);
+        let original = cells(&place.good(&format!("predict {model}.riesz DIABETES")).0);
         let read = cells(&place.good(&format!("predict {model}.libsvm {model}.csv")).0);
-        assert_eq!(own.len(), 443);
-        for (a, b) in own[1..].iter().zip(&read[1..]) {
+        assert_eq!(original.len(), 443);
+        for (a, b) in original[1..].iter().zip(&read[1..]) {
             assert_eq!(a[..a.len() - 1], b[..b.len() - 1]);
             let (a, b) = (number(a.last().unwrap()), number(b.last().unwrap()));
             assert!((a - b).abs() < 1e-9 * (1.0 + a.abs()), "{a} {b}");
@@ -571,7 +574,7 @@ fn support_vector_machines_go_to_libsvm_and_back() {
 }
 
 #[test]
-fn a_standardised_target_folds_into_the_model() {
+fn predictions_scale_and_shift_with_the_target() {
     // Scaling and shifting the target scales and shifts the predictions.
     let place = Place::new();
     let text = std::fs::read_to_string(diabetes()).unwrap();
@@ -579,8 +582,8 @@ fn a_standardised_target_folds_into_the_model() {
         .lines()
         .enumerate()
         .map(|(i, line)| {
-            let (rest, target) = line.rsplit_once(',').unwrap();
-            if i == 0 { format!("{line}\n") } else { format!("{rest},{}\n", 1e4 + 1e3 * number(target)) }
+            let (features, target) = line.rsplit_once(',').unwrap();
+            if i == 0 { format!("{line}\n") } else { format!("{features},{}\n", 1e4 + 1e3 * number(target)) }
         })
         .collect();
     place.write("moved.csv", moved);
@@ -608,8 +611,8 @@ fn thirds(place: &Place) {
         .lines()
         .enumerate()
         .map(|(i, line)| {
-            let (rest, target) = line.rsplit_once(',').unwrap();
-            format!("{rest},{}\n", if i == 0 { "course" } else { cut(number(target)) })
+            let (features, target) = line.rsplit_once(',').unwrap();
+            format!("{features},{}\n", if i == 0 { "course" } else { cut(number(target)) })
         })
         .collect();
     place.write("thirds.csv", rows);
@@ -659,7 +662,7 @@ fn posteriors_are_kept_on_request() {
         let err = place.good(&format!("fit DIABETES --target target --fixed-kernel {options} -o {file}")).1;
         (std::fs::metadata(place.path(file)).unwrap().len() as f64, err)
     };
-    let held = |file: &str| {
+    let has_posterior = |file: &str| {
         let card = place.good(&format!("inspect {file}")).0;
         card.lines().any(|l| l.split_whitespace().eq(["posterior", "held"]))
     };
@@ -667,13 +670,13 @@ fn posteriors_are_kept_on_request() {
     let (plain, _) = fit("--model gp", "plain.riesz");
     // As the help says.
     assert!((size - plain - 4.0 * 442.0 * 443.0).abs() < 1000.0, "{size} {plain}");
-    assert!(held("m.riesz") && !held("plain.riesz"));
-    let without = cells(&place.good("predict m.riesz DIABETES").0);
-    assert_eq!(without, cells(&place.good("predict plain.riesz DIABETES").0));
+    assert!(has_posterior("m.riesz") && !has_posterior("plain.riesz"));
+    let predictions = cells(&place.good("predict m.riesz DIABETES").0);
+    assert_eq!(predictions, cells(&place.good("predict plain.riesz DIABETES").0));
     let with = cells(&place.good("predict m.riesz DIABETES --std").0);
     assert_eq!(with[0], ["row", "target", "target_std"]);
-    for (with, without) in with.iter().zip(&without).skip(1) {
-        assert_eq!(with[..2], without[..]);
+    for (with, prediction) in with.iter().zip(&predictions).skip(1) {
+        assert_eq!(with[..2], prediction[..]);
         assert!((1.0..60.0).contains(&number(&with[2])), "{with:?}");
     }
     place.bad(
@@ -690,31 +693,31 @@ fn posteriors_are_kept_on_request() {
     thirds(&place);
     let classify = |options: &str| {
         let err = place.good(&format!("fit {options} --model gpc --fixed-kernel -o c.riesz")).1;
-        let (out, said) = place.good("predict c.riesz thirds.csv");
-        (cells(&out)[0].join(","), err, said)
+        let (out, notes) = place.good("predict c.riesz thirds.csv");
+        (cells(&out)[0].join(","), err, notes)
     };
     let two = "DIABETES --target sex --ignore target";
-    let (names, err, said) = classify(&format!("{two} --posterior"));
+    let (names, err, notes) = classify(&format!("{two} --posterior"));
     assert!(
-        names.starts_with("row,class,p(") && !err.contains("note:") && !said.contains("note:"),
+        names.starts_with("row,class,p(") && !err.contains("note:") && !notes.contains("note:"),
         "{names}"
     );
     place.bad("predict c.riesz thirds.csv --std", "leave out --std");
-    let (names, err, said) = classify(two);
+    let (names, err, notes) = classify(two);
     assert!(
         names.starts_with("row,class,") && names.ends_with(" vs 1") || names.ends_with(" vs -1"),
         "{names}"
     );
-    assert!(err.contains("kept in the file with --posterior") && said.contains("fit it with --posterior"));
-    let (names, _, said) = classify("thirds.csv --target course");
+    assert!(err.contains("kept in the file with --posterior") && notes.contains("fit it with --posterior"));
+    let (names, _, notes) = classify("thirds.csv --target course");
     assert!(names.starts_with("row,") && !names.contains("class") && names.ends_with(" vs rest"), "{names}");
-    assert!(said.contains("holds no posterior"));
+    assert!(notes.contains("holds no posterior"));
 }
 
 #[test]
 fn regressions_are_tuned() {
     let place = Place::new();
-    for (options, said) in [
+    for (options, criterion) in [
         ("--model krr", "leave-one-out"),
         ("--model krr --fixed-kernel", "leave-one-out"),
         ("--model krr --folds 4 --sample-weight age", "mean squared error on 4 held-out folds"),
@@ -731,7 +734,7 @@ fn regressions_are_tuned() {
         ("--model gp --fixed-kernel", "log marginal likelihood"),
     ] {
         let (_, err) = place.good(&format!("fit DIABETES --target target {options} -o m.riesz"));
-        assert!(err.contains(said), "{options}: {err}");
+        assert!(err.contains(criterion), "{options}: {err}");
         let predicted = cells(&place.good("predict m.riesz DIABETES").0);
         let text = std::fs::read_to_string(diabetes()).unwrap();
         let truth: Vec<f64> = text.lines().skip(1).map(|l| number(l.rsplit_once(',').unwrap().1)).collect();

@@ -1,4 +1,4 @@
-//! What the tests of the command line share.
+//! Helpers shared by the tests of the command line.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -107,19 +107,19 @@ pub fn cells(text: &str) -> Vec<Vec<String>> {
 /// `low` to `high`. There is one at least.
 pub fn estimates_lie_in_their_intervals(table: &str) {
     let rows = cells(table);
-    let place = |name: &str| rows[0].iter().position(|own| own == name);
+    let place = |name: &str| rows[0].iter().position(|column| column == name);
     let prefixes = rows[0].iter().filter_map(|name| name.strip_suffix("_low"));
     let mut triples: Vec<[String; 3]> =
         prefixes.map(|x| [format!("{x}_low"), x.to_string(), format!("{x}_high")]).collect();
     if place("low").is_some() {
         triples.push(["low", "mean", "high"].map(String::from));
     }
-    let found = triples.iter().map(|names| names.each_ref().map(|name| place(name)));
-    let found: Vec<[usize; 3]> = found.filter_map(|[l, x, h]| Some([l?, x?, h?])).collect();
-    assert!(!found.is_empty(), "{table}");
-    for [low, estimate, high] in found {
+    let positions = triples.iter().map(|names| names.each_ref().map(|name| place(name)));
+    let positions: Vec<[usize; 3]> = positions.filter_map(|[l, x, h]| Some([l?, x?, h?])).collect();
+    assert!(!positions.is_empty(), "{table}");
+    for [low, estimate, high] in positions {
         for row in &rows[1..] {
-            let [low, estimate, high] = [low, estimate, high].map(|at| number(&row[at]));
+            let [low, estimate, high] = [low, estimate, high].map(|position| number(&row[position]));
             assert!(low <= estimate && estimate <= high, "{}: {}", rows[0].join(","), row.join(","));
         }
     }

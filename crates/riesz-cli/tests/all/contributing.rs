@@ -1,4 +1,4 @@
-//! CONTRIBUTING's table of what there is to touch is the truth: it is counted in the sources.
+//! The table of files to touch in CONTRIBUTING.md agrees with the sources.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,27 +7,33 @@ use std::path::{Path, PathBuf};
 const IMPORTERS: [&str; 3] =
     ["python/riesz/_sklearn.py", "python/riesz/_sklearn_kernels.py", "python/riesz/_gpytorch.py"];
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
-            sources(&entry, found);
+            sources(&entry, files);
         } else if entry.extension().is_some_and(|end| end == "rs" || end == "py") {
-            found.push(entry);
+            files.push(entry);
         }
     }
 }
 
-/// What a file says to the machine: no comments, tests or documentation.
+/// The program text of a file, without comments, tests or documentation.
 fn code(text: &str, python: bool) -> String {
     if python {
-        let said = text.split("\"\"\"").step_by(2).collect::<Vec<_>>().join(" ");
-        return said.lines().map(|line| line.split("# ").next().unwrap_or("")).collect::<Vec<_>>().join("\n");
+        let statements = text.split("\"\"\"").step_by(2).collect::<Vec<_>>().join(" ");
+        return statements
+            .lines()
+            .map(|line| line.split("# ").next().unwrap_or(""))
+            .collect::<Vec<_>>()
+            .join("\n");
     }
-    let own = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
+    let program = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
     let examples = "\"\\\nExamples:";
-    let kept = match own.split_once(examples) {
-        Some((before, rest)) => format!("{before}{}", rest.split_once('"').map_or("", |(_, after)| after)),
-        None => own.to_string(),
+    let kept = match program.split_once(examples) {
+        Some((before, remainder)) => {
+            format!("{before}{}", remainder.split_once('"').map_or("", |(_, after)| after))
+        }
+        None => program.to_string(),
     };
     kept.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
@@ -42,7 +48,7 @@ fn quoted(cell: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_there_is_to_touch_is_what_the_table_says() {
+fn files_to_touch_match_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
     for folder in [
@@ -74,16 +80,16 @@ fn what_there_is_to_touch_is_what_the_table_says() {
             continue;
         }
         // A file need not name itself.
-        let own = |path: &str| {
+        let has_word_in_path = |path: &str| {
             claimed.contains(path) && words.iter().any(|word| path.contains(&format!("/{word}.")))
         };
-        let found: BTreeSet<String> = sources
+        let actual: BTreeSet<String> = sources
             .iter()
-            .filter(|(path, text)| words.iter().any(|word| mentions(text, word)) || own(path))
+            .filter(|(path, text)| words.iter().any(|word| mentions(text, word)) || has_word_in_path(path))
             .map(|(path, _)| path.clone())
             .filter(|path| !IMPORTERS.contains(&path.as_str()))
             .collect();
-        assert_eq!(found, claimed, "{}", cells[1]);
+        assert_eq!(actual, claimed, "{}", cells[1]);
         counted += 1;
     }
     assert_eq!(counted, 11);

@@ -1,4 +1,4 @@
-//! How sure values are, from the command line to what is made of it.
+//! Uncertainty of values, from the command line to tables, reports and plots.
 
 use riesz::format::explanation_json::read;
 
@@ -13,12 +13,12 @@ fn towns(fit: &str) -> Place {
 }
 
 #[test]
-fn covariances_go_from_the_flag_to_the_page() {
+fn covariances_reach_files_plots_and_reports() {
     let place = towns("--noise 0.5 --fixed-kernel --posterior");
-    let (_, told) = place.good("explain m.riesz train.csv --background train.csv --covariance -o w.json");
-    assert!(told.contains("exact: values add up") && told.contains("sure of values to ±"), "{told}");
-    let found = read(place.read("w.json").as_bytes()).unwrap().explanation;
-    let sd = found.sd().unwrap();
+    let (_, err) = place.good("explain m.riesz train.csv --background train.csv --covariance -o w.json");
+    assert!(err.contains("exact: values add up") && err.contains("sure of values to ±"), "{err}");
+    let explanation = read(place.read("w.json").as_bytes()).unwrap().explanation;
+    let sd = explanation.sd().unwrap();
     assert!(sd.len() == 90 && sd.iter().all(|sd| *sd > 0.0));
     let about = place.good("inspect w.json").0;
     assert!(about.contains("posterior of a Gaussian process") && about.contains(" ± "), "{about}");
@@ -74,14 +74,14 @@ fn what_cannot_be_told_is_refused() {
 }
 
 #[test]
-fn refits_say_how_far_values_vary() {
+fn refits_give_standard_deviations_of_values() {
     let place = towns("--noise 0.5 --fixed-kernel");
     place.good(
         "fit train.csv --target y --model krr --ridge 0.1 --bootstrap 30 --posterior --seed 5 -o r.riesz",
     );
     place.good("explain r.riesz train.csv --covariance -o w.json");
-    let found = read(place.read("w.json").as_bytes()).unwrap().explanation;
-    assert!(found.sd().unwrap().iter().all(|sd| *sd > 0.0));
+    let explanation = read(place.read("w.json").as_bytes()).unwrap().explanation;
+    assert!(explanation.sd().unwrap().iter().all(|sd| *sd > 0.0));
     assert!(place.good("inspect w.json").0.contains("bootstrap of 30 refits (seed 5)"));
     place.good("report w.json -o w.html");
     assert!(place.read("w.html").contains("30 refits"));
@@ -93,18 +93,18 @@ fn refits_say_how_far_values_vary() {
 fn the_variance_of_predictions_is_explained() {
     let place = towns("--noise 0.5 --fixed-kernel --posterior");
     place.write("typical.csv", "a,b,c\n8,5,3\n");
-    let (_, told) =
+    let (_, err) =
         place.good("explain m.riesz train.csv --game baseline --baseline typical.csv --variance -o v.json");
-    assert!(told.contains("no proved bound"), "{told}");
-    let found = read(place.read("v.json").as_bytes()).unwrap().explanation;
-    assert_eq!(found.output_names, ["variance of y"]);
+    assert!(err.contains("no proved bound"), "{err}");
+    let explanation = read(place.read("v.json").as_bytes()).unwrap().explanation;
+    assert_eq!(explanation.output_names, ["variance of y"]);
     place.good("predict m.riesz train.csv --std -o p.csv");
     let table = place.read("p.csv");
-    for (line, variance) in table.lines().skip(1).zip(&found.predictions) {
+    for (line, variance) in table.lines().skip(1).zip(&explanation.predictions) {
         let sd: f64 = line.rsplit(',').next().unwrap().parse().unwrap();
         assert!((sd * sd - variance).abs() < 1e-9 * variance.max(1e-3), "{line} {variance}");
     }
-    assert!(found.residuals().iter().all(|left| left.abs() < 1e-8));
+    assert!(explanation.residuals().iter().all(|left| left.abs() < 1e-8));
     place.good("plot waterfall v.json -o v.svg");
     place.good("report v.json -o v.html");
     place.good("explain m.riesz train.csv --background typical.csv --variance -o v.csv");

@@ -1,4 +1,4 @@
-//! `compare`, `depend` and `select` on real data, and on input meant to break them.
+//! `compare`, `depend` and `select` on real data and on adversarial input.
 
 use crate::common::{Place, cells, number, texts};
 
@@ -96,7 +96,7 @@ fn two_files_are_compared_by_name_and_level() {
 }
 
 #[test]
-fn dependence_is_found_and_shared_out() {
+fn dependence_is_detected_and_attributed() {
     let place = Place::new();
     let (out, _) = place.good("depend DIABETES --target target --permutations 199 --format csv");
     let table = cells(&out);
@@ -104,15 +104,15 @@ fn dependence_is_found_and_shared_out() {
     assert_eq!(number(&table[1][4]), 1.0 / 200.0);
     let (out, _) = place.good("depend DIABETES --target target,bp --by-target --permutations 99");
     assert!(out.contains("\ntarget") && out.contains("\nbp") && !out.contains("\ns1"), "{out}");
-    for more in [
+    for options in [
         "--given bmi,bp",
         "--estimator unbiased",
         "--wild-bootstrap 10",
         "--target-kernel matern32",
         "--categorical sex --kernel rbf --kernel laplacian",
     ] {
-        let (out, _) = place.good(&format!("depend DIABETES --target target --permutations 99 {more}"));
-        assert!(out.contains("target depends on the features"), "{more}: {out}");
+        let (out, _) = place.good(&format!("depend DIABETES --target target --permutations 99 {options}"));
+        assert!(out.contains("target depends on the features"), "{options}: {out}");
     }
     place.good("depend DIABETES --target sex --categorical sex -o page.html --permutations 99");
     assert!(place.read("page.html").contains("What sex depends on"));

@@ -1,4 +1,4 @@
-//! `riesz downscale`, against the library on the same numbers; and what it refuses.
+//! `riesz downscale` against the library on the same numbers, and the input that it refuses.
 
 use riesz::aggregate::{
     AggregateFit, AggregateGaussianProcess, Aggregates, BagSmoother, Bags, Conventions, CountFit,
@@ -20,7 +20,7 @@ pub struct World {
     pub rows: Table,
     pub bag: Vec<usize>,
     pub people: Vec<f64>,
-    /// By district the mean over people, with errors.
+    /// Mean rate of each district over its people, with errors.
     pub rates: Vec<f64>,
     /// Columns year, level.
     pub coarse: Table,
@@ -91,7 +91,7 @@ pub fn mass(world: &World) -> Vec<f64> {
     mass
 }
 
-/// As the command line arranges columns, in the table's order.
+/// The world's rows as a table, with columns in the order of the command line.
 pub fn table(world: &World) -> Table {
     let rows: Vec<Vec<f64>> =
         (0..world.rows.rows()).map(|i| [2, 0, 1].map(|j| world.rows.get(i, j)).to_vec()).collect();
@@ -113,12 +113,12 @@ pub fn start(data: &Aggregates) -> AggregateGaussianProcess {
     AggregateGaussianProcess { row_noise: 0.1, ..AggregateGaussianProcess::new(kernel, 0.03) }
 }
 
-/// The table of `check` is what the library says.
+/// Asserts that the table of `check` has the library's values.
 pub fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeaveOneOut) {
-    let found = cells(text);
-    assert_eq!(found[0], ["bag", "observed", "fitted", "residual", "left_out", "left_out_std", "score"]);
-    assert_eq!(found.len(), 1 + targets.len());
-    for (t, line) in found[1..].iter().enumerate() {
+    let rows = cells(text);
+    assert_eq!(rows[0], ["bag", "observed", "fitted", "residual", "left_out", "left_out_std", "score"]);
+    assert_eq!(rows.len(), 1 + targets.len());
+    for (t, line) in rows[1..].iter().enumerate() {
         let sd = left_out.variance[t].sqrt();
         let expected = [targets[t], fitted[t], targets[t] - fitted[t], left_out.mean[t], sd];
         assert_eq!(line[0], format!("d{t:02}"));
@@ -130,16 +130,16 @@ pub fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeaveOneO
     }
 }
 
-/// What `predict` says of the rows is what the library's fit says.
+/// Asserts that `predict` gives the predictions and intervals of the library's fit.
 fn predicted(place: &Place, fit: &AggregateFit, rows: &Table, target: &str) {
     let (text, _) = place.good("downscale predict m.riesz rows.csv");
     estimates_lie_in_their_intervals(&text);
-    let found = cells(&text);
+    let predictions = cells(&text);
     let names = ["", "_std", "_low", "_high"].map(|end| format!("{target}{end}"));
-    assert_eq!(found[0][1..], names);
+    assert_eq!(predictions[0][1..], names);
     let (mean, sd) = (fit.model.predict(rows).unwrap(), fit.posterior().sd(rows).unwrap());
-    assert_eq!(found.len(), 1 + rows.rows());
-    for (i, line) in found[1..].iter().enumerate() {
+    assert_eq!(predictions.len(), 1 + rows.rows());
+    for (i, line) in predictions[1..].iter().enumerate() {
         let (mean, sd) = (mean[(i, 0)], sd[(i, 0)]);
         assert_eq!(line[0], i.to_string());
         let expected = [mean, sd, mean - 1.959963984540054 * sd, mean + 1.959963984540054 * sd];
@@ -150,67 +150,66 @@ fn predicted(place: &Place, fit: &AggregateFit, rows: &Table, target: &str) {
 }
 
 #[test]
-fn maps_are_the_librarys() {
+fn maps_agree_with_the_library() {
     let world = world();
     let (place, data) = (place(&world, DISTRICTS), matched(&world));
     let (start, tuning) = (start(&data), Tuning::default());
     let tuned = tuning.tune(&start, &data).unwrap();
-    let (table, told) = place.good(&format!("downscale check {LEARN}"));
-    let left_out = tuned.fit.left_out().unwrap();
+    let (table, err) = place.good(&format!("downscale check {LEARN}"));
+    let left_out = tuned.fit.leave_one_out().unwrap();
     checked(&table, &world.rates, &tuned.fit.fitted(), &left_out);
     let words = format!(
         "12 targets, means of rows, weighted by 'people': 12 with rows of their own, 0 through mediators; \
          {} rows in 12 bags",
         world.bag.len()
     );
-    assert!(told.contains(&words), "{told}");
-    let (_, told) = place.good(&format!("downscale fit {LEARN} -o m.riesz"));
-    let says = |name: &str| -> String {
-        let line =
-            told.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {told}"));
+    assert!(err.contains(&words), "{err}");
+    let (_, err) = place.good(&format!("downscale fit {LEARN} -o m.riesz"));
+    let printed_value = |name: &str| -> String {
+        let line = err.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {err}"));
         line[name.len()..].trim().to_string()
     };
     let close = |text: &str, value: f64| {
         assert!((number(text) - value).abs() <= 1e-6 * value.abs(), "{text} {value}")
     };
-    close(&says("left-out targets: RMSE"), left_out.rmse());
-    close(&says("left-out targets: coverage of 95 %"), left_out.coverage(1.96));
-    close(&says("left-out targets: mean log density"), -left_out.nlpd());
+    close(&printed_value("left-out targets: RMSE"), left_out.rmse());
+    close(&printed_value("left-out targets: coverage of 95 %"), left_out.coverage(1.96));
+    close(&printed_value("left-out targets: mean log density"), -left_out.nlpd());
     let misfits: Vec<f64> =
-        world.rates.iter().zip(tuned.fit.fitted()).map(|(z, own)| (z - own).abs()).collect();
+        world.rates.iter().zip(tuned.fit.fitted()).map(|(z, fitted)| (z - fitted).abs()).collect();
     let worst = (0..DISTRICTS).max_by(|&a, &b| misfits[a].total_cmp(&misfits[b])).unwrap();
-    let misfit = says("largest misfit of a target");
+    let misfit = printed_value("largest misfit of a target");
     assert!(misfit.ends_with(&format!("(bag 'd{worst:02}'), which is taken for noise")), "{misfit}");
     close(misfit.split(' ').next().unwrap().trim_start_matches('-'), misfits[worst]);
-    close(&says("noise  "), tuned.fit.variance * tuned.process.noise);
+    close(&printed_value("noise  "), tuned.fit.variance * tuned.process.noise);
     predicted(&place, &tuned.fit, &data.rows, "rate");
     // The model is a model like others.
     let plain = cells(&place.good("predict m.riesz rows.csv --std").0);
-    let own = cells(&place.good("downscale predict m.riesz rows.csv").0);
-    assert!(plain.iter().zip(&own).all(|(a, b)| a[..] == b[..3]), "{plain:?}");
+    let downscaled = cells(&place.good("downscale predict m.riesz rows.csv").0);
+    assert!(plain.iter().zip(&downscaled).all(|(a, b)| a[..] == b[..3]), "{plain:?}");
     assert!(place.good("inspect m.riesz").0.contains("targets with rows of their own"));
     // Nothing but what was asked for is written.
     assert_eq!(place.files(), ["bags.csv", "m.riesz", "rows.csv"]);
 }
 
 #[test]
-fn what_is_asked_for_is_done() {
+fn options_agree_with_the_library() {
     let world = world();
     let (place, data) = (place(&world, DISTRICTS), matched(&world));
     let plain = AggregateGaussianProcess { noise: 0.2, ..start(&data) };
     let check = |options: &str, process: &AggregateGaussianProcess, data: &Aggregates| {
         let fit = process.fit(data).unwrap();
         let (text, _) = place.good(&format!("downscale check {LEARN} {options}"));
-        checked(&text, &data.targets, &fit.fitted(), &fit.left_out().unwrap());
+        checked(&text, &data.targets, &fit.fitted(), &fit.leave_one_out().unwrap());
     };
     check("--no-tuning --noise 0.2", &plain, &data);
     // Columns as they are, and fewer of them.
     let rows = data.rows.clone();
     let two: Vec<Vec<f64>> = (0..rows.rows()).map(|i| vec![rows.get(i, 1), rows.get(i, 2)]).collect();
     let fewer = Aggregates { rows: named(["east", "north", ""], 2, &two), ..data.clone() };
-    let own = KernelExpression::parse("rbf(lengthscale=2)").unwrap();
-    let own = own.resolve(&fewer.rows, &ColumnScaling::raw(2)).unwrap();
-    let process = AggregateGaussianProcess { kernel: own, noise: 0.03, ..plain.clone() };
+    let parsed = KernelExpression::parse("rbf(lengthscale=2)").unwrap();
+    let resolved = parsed.resolve(&fewer.rows, &ColumnScaling::raw(2)).unwrap();
+    let process = AggregateGaussianProcess { kernel: resolved, noise: 0.03, ..plain.clone() };
     for which in ["--ignore rain", "--features east,north"] {
         check(&format!("--no-tuning --no-standardise --kernel rbf(lengthscale=2) {which}"), &process, &fewer);
     }
@@ -237,17 +236,17 @@ fn sums_are_learnt_through_mediators() {
     let [bag, people] =
         [0, 1].map(|k| kept.iter().map(|&i| [world.bag[i] as f64, world.people[i]][k]).collect::<Vec<_>>());
     let bag: Vec<usize> = bag.into_iter().map(|b| b as usize).collect();
-    let (own, all): (Vec<usize>, Vec<usize>) = ((0..9).collect(), (0..DISTRICTS).collect());
+    let (with_rows, districts): (Vec<usize>, Vec<usize>) = ((0..9).collect(), (0..DISTRICTS).collect());
     let coarse = Mediators {
-        bags: world.coarse.select_rows(&own),
-        targets: world.coarse.select_rows(&all),
+        bags: world.coarse.select_rows(&with_rows),
+        targets: world.coarse.select_rows(&districts),
         totals: Some(masses.clone()),
     };
     let data = Aggregates {
         rows: rows.select_rows(&kept),
         bags: Bags::new(&bag, 9, Some(&people), TargetUnit::Sum).unwrap(),
         targets: world.rates.iter().zip(&masses).map(|(rate, mass)| rate * mass).collect(),
-        own: all.iter().map(|&b| (b < 9).then_some(b)).collect(),
+        bag_of_target: districts.iter().map(|&b| (b < 9).then_some(b)).collect(),
         target_noise: None,
         mediators: Some(coarse.clone()),
     };
@@ -255,18 +254,18 @@ fn sums_are_learnt_through_mediators() {
     let mediation = Some(Mediation::new(kernel("rbf(lengthscale=0.5, ard)", &every), 1e-3));
     let process = AggregateGaussianProcess { mediation, mediation_noise: 0.1, ..start(&data) };
     let fit = process.fit(&data).unwrap();
-    let asked = "rows.csv bags.csv --bag district --target cases --weight people --sum --total mass \
+    let args = "rows.csv bags.csv --bag district --target cases --weight people --sum --total mass \
                  --mediators year,level --no-tuning";
-    let (text, told) = place.good(&format!("downscale check {asked}"));
-    checked(&text, &data.targets, &fit.fitted(), &fit.left_out().unwrap());
+    let (text, err) = place.good(&format!("downscale check {args}"));
+    checked(&text, &data.targets, &fit.fitted(), &fit.leave_one_out().unwrap());
     assert!(
-        told.contains("sums of rows, each times its 'people': 9 with rows of their own, 3 through mediators"),
-        "{told}"
+        err.contains("sums of rows, each times its 'people': 9 with rows of their own, 3 through mediators"),
+        "{err}"
     );
-    place.good(&format!("downscale fit {asked} -o m.riesz"));
+    place.good(&format!("downscale fit {args} -o m.riesz"));
     predicted(&place, &fit, &data.rows, "cases");
     place.bad(
-        &asked.replace(" --total mass", "").replace("rows.csv", "downscale check rows.csv"),
+        &args.replace(" --total mass", "").replace("rows.csv", "downscale check rows.csv"),
         "takes --total",
     );
     // Through inducing points.
@@ -279,26 +278,23 @@ fn sums_are_learnt_through_mediators() {
         ..SparseAggregateProcess::new(process.kernel.clone(), points)
     };
     let sparse = sparse.fit_data(&data).unwrap();
-    let (text, _) = place.good(&format!("downscale check {asked} --inducing 5 --seed 0"));
+    let (text, _) = place.good(&format!("downscale check {args} --inducing 5 --seed 0"));
     checked(&text, &data.targets, &sparse.fitted, &sparse.left_out);
     // Tuned as the library does.
     let tuned = Tuning::default().tune(&process, &data).unwrap();
-    let (text, _) = place.good(&format!("downscale check {asked}").replace(" --no-tuning", ""));
-    checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.left_out().unwrap());
+    let (text, _) = place.good(&format!("downscale check {args}").replace(" --no-tuning", ""));
+    checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
     // Targets that are far from all that is known.
     let bags = place.read("bags.csv").replace("d11,3.0,", "d11,900.0,");
     place.write("far.csv", bags);
-    let (_, told) = place.good(&format!("downscale check {asked}").replace("bags.csv", "far.csv"));
-    assert!(told.contains("warning: the mediators of 1 targets are far") && told.contains("'d11'"), "{told}");
+    let (_, err) = place.good(&format!("downscale check {args}").replace("bags.csv", "far.csv"));
+    assert!(err.contains("warning: the mediators of 1 targets are far") && err.contains("'d11'"), "{err}");
     // Without mediators these targets are left out only if that is said.
     let plain = format!("downscale check {LEARN} --no-tuning");
     place.bad(&plain, "3 targets are of bags without rows, 'd09', 'd10', 'd11': give mediators");
     place.bad(&plain, "leave these targets out (--drop-unmatched)");
-    let (text, told) = place.good(&format!("{plain} --drop-unmatched"));
-    assert!(
-        cells(&text).len() == 10 && told.contains("3 targets of bags without rows are left out"),
-        "{told}"
-    );
+    let (text, err) = place.good(&format!("{plain} --drop-unmatched"));
+    assert!(cells(&text).len() == 10 && err.contains("3 targets of bags without rows are left out"), "{err}");
 }
 
 #[test]
@@ -320,25 +316,25 @@ fn targets_are_regressed_on_mediators() {
         rows: rows.select_rows(&kept),
         bags: Bags::new(&bag, 7, Some(&people), TargetUnit::Mean).unwrap(),
         targets: world.rates.clone(),
-        own: (0..DISTRICTS).map(|b| (b < 7).then_some(b)).collect(),
+        bag_of_target: (0..DISTRICTS).map(|b| (b < 7).then_some(b)).collect(),
         target_noise: None,
         mediators: Some(coarse),
     };
     let rows = kernel("rbf(lengthscale=1, ard)", &data.rows);
     let start = Conventions::Regularised.start(rows, Some(mediators), &data);
-    let asked = format!("downscale check {LEARN} --mediators year,level");
+    let command = format!("downscale check {LEARN} --mediators year,level");
     for (operator, tied) in [("pseudo", false), ("two-sided", true)] {
         let process = start.clone().regressing_targets(tied, &data);
         let fit = process.fit(&data).unwrap();
-        let (text, _) = place.good(&format!("{asked} --no-tuning --operator {operator}"));
-        checked(&text, &data.targets, &fit.fitted(), &fit.left_out().unwrap());
+        let (text, _) = place.good(&format!("{command} --no-tuning --operator {operator}"));
+        checked(&text, &data.targets, &fit.fitted(), &fit.leave_one_out().unwrap());
         let tuned = Tuning::default().tune(&process, &data).unwrap();
-        let (text, _) = place.good(&format!("{asked} --operator {operator}"));
-        checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.left_out().unwrap());
+        let (text, _) = place.good(&format!("{command} --operator {operator}"));
+        checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
     }
     place.bad(&format!("downscale check {LEARN} --operator pseudo"), "--mediators");
     for other in ["--published", "--sum", "--inducing 5"] {
-        place.bad(&format!("{asked} --operator pseudo {other}"), "cannot be used with");
+        place.bad(&format!("{command} --operator pseudo {other}"), "cannot be used with");
     }
 }
 
@@ -364,8 +360,8 @@ fn maps_are_drawn() {
     let (place, data) = (place(&world, DISTRICTS), matched(&world));
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
     let fit = start(&data).fit(&data).unwrap();
-    let svg = |of: &str| {
-        place.good(&format!("downscale map m.riesz rows.csv --x east --y north --of {of} -o map.svg"));
+    let svg = |quantity: &str| {
+        place.good(&format!("downscale map m.riesz rows.csv --x east --y north --of {quantity} -o map.svg"));
         place.read("map.svg")
     };
     let column = |m: Matrix| m.column(0);
@@ -378,10 +374,10 @@ fn maps_are_drawn() {
     let values = |explainer: Explainer<'_>| -> Vec<f64> {
         explainer.explain(&data.rows).unwrap().values.chunks(3).map(|row| row[0]).collect()
     };
-    let own = values(Explainer::functional(&fit.model).unwrap());
-    assert_eq!(svg("rain"), drawn(&own, "value of rain"));
-    let own = values(Explainer::interventional(&fit.model, &data.rows).unwrap());
-    assert_eq!(svg("rain --background rows.csv"), drawn(&own, "value of rain"));
+    let rain_values = values(Explainer::functional(&fit.model).unwrap());
+    assert_eq!(svg("rain"), drawn(&rain_values, "value of rain"));
+    let rain_values = values(Explainer::interventional(&fit.model, &data.rows).unwrap());
+    assert_eq!(svg("rain --background rows.csv"), drawn(&rain_values, "value of rain"));
     place.good("downscale map m.riesz rows.csv --x people --y north -o map.png");
     assert!(std::fs::read(place.path("map.png")).unwrap().starts_with(b"\x89PNG"));
     let bad =
@@ -393,7 +389,7 @@ fn maps_are_drawn() {
     bad("--x east --y up -o a.svg", "there is no column 'up'");
     bad("--x district --y north -o a.svg", "of column 'district' is 'd00', which is not a number");
     bad("--x east --y north -o a.pdf", "the name of a picture ends in .svg or .png, that of a page in .html");
-    bad("--x east --y north --of sd -o a.html", "--of sd is of pictures, and a page has all");
+    bad("--x east --y north --of sd -o a.html", "--of sd is for pictures, and a page has all");
     bad("--x east --y north --bag district -o a.svg", "--bag is of pages");
     bad("--x east --y north", "say where to write the picture or page");
     bad("--x east --y north --background rows.csv -o a.svg", "has no use for --background");
@@ -421,9 +417,9 @@ fn tables_that_do_not_fit_are_refused() {
     let strange = |count: usize| -> String {
         (0..count).map(|k| first.replacen("d00", &format!("x{k}"), 1) + "\n").collect()
     };
-    let many = rows.clone() + &strange(7);
+    let extended = rows.clone() + &strange(7);
     refused(
-        &many,
+        &extended,
         &bags,
         "",
         "7 rows are of bags that the table of bags has not, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)",
@@ -432,8 +428,13 @@ fn tables_that_do_not_fit_are_refused() {
     place.write("rows.csv", swapped(",1.0,", ",0,"));
     let (_, err) = place.good(&format!("downscale fit {LEARN} -o m.riesz"));
     assert!(err.contains("1 of ") && err.contains("rows whose 'people' is 0 were left out"), "{err}");
-    let (_, own) = bags.split_once('\n').unwrap();
-    refused(&rows, &format!("{bags}{own}"), "", "has 'd00', 'd01', 'd02', 'd03', 'd04', … (12 in all) twice");
+    let (_, body) = bags.split_once('\n').unwrap();
+    refused(
+        &rows,
+        &format!("{bags}{body}"),
+        "",
+        "has 'd00', 'd01', 'd02', 'd03', 'd04', … (12 in all) twice",
+    );
     refused(&swapped("100.0", "NaN"), &bags, "", "row 1 (line 2) of column 'rain' is missing ('NaN')");
     refused(&swapped("100.0", ""), &bags, "", "row 1 (line 2) of column 'rain' is empty");
     refused(&swapped("d00", ""), &bags, "", "row 1 (line 2) of column 'district' is empty");
@@ -456,60 +457,61 @@ fn tables_that_do_not_fit_are_refused() {
     refused(&rows, &bags, "--inducing 0", "number of inducing points");
     refused(&rows, &bags, "--kernel rbf(snow)", "snow");
     let infinite = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
-        (1, Some((_, rest))) => format!("inf,{rest}\n"),
+        (1, Some((_, tail))) => format!("inf,{tail}\n"),
         _ => format!("{line}\n"),
     });
     refused(&rows, &infinite.collect::<String>(), "", "'inf', which is not a finite number");
     let none = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
         (0, _) | (_, None) => format!("{line}\n"),
-        (_, Some((_, rest))) => format!(",{rest}\n"),
+        (_, Some((_, tail))) => format!(",{tail}\n"),
     });
     refused(&rows, &none.collect::<String>(), "", "no bag has a target that can be learnt from");
-    let alike = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
+    let constant = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
         (0, _) | (_, None) => format!("{line}\n"),
-        (_, Some((_, rest))) => format!("4,{rest}\n"),
+        (_, Some((_, tail))) => format!("4,{tail}\n"),
     });
-    refused(&rows, &alike.collect::<String>(), "", "there is nothing to learn");
+    refused(&rows, &constant.collect::<String>(), "", "there is nothing to learn");
     place.bad(&format!("downscale fit {LEARN}"), "say where to write the model: -o FILE");
     // Bags without a target, or without rows, say nothing, and that is said.
     place.write("rows.csv", &rows);
-    let without = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
-        (3, Some((_, rest))) => format!("NA,{rest}\n"),
+    let incomplete = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
+        (3, Some((_, tail))) => format!("NA,{tail}\n"),
         _ => format!("{line}\n"),
     });
-    place.write("bags.csv", without.collect::<String>());
-    let (text, told) = place.good(&format!("downscale check {LEARN} --no-tuning"));
+    place.write("bags.csv", incomplete.collect::<String>());
+    let (text, notes) = place.good(&format!("downscale check {LEARN} --no-tuning"));
     assert!(
-        told.contains("warning: the rows of 1 bags without a target are left out") && told.contains("'d02'"),
-        "{told}"
+        notes.contains("warning: the rows of 1 bags without a target are left out")
+            && notes.contains("'d02'"),
+        "{notes}"
     );
     assert!(cells(&text).len() == 12 && !text.contains("d02"), "{text}");
     place.write("bags.csv", bags);
-    let (_, told) = place.good(&format!("downscale check {LEARN} --no-tuning --mediators year"));
-    assert!(told.contains("all targets have rows of their own, so mediators are not used"), "{told}");
+    let (_, notes) = place.good(&format!("downscale check {LEARN} --no-tuning --mediators year"));
+    assert!(notes.contains("all targets have rows of their own, so mediators are not used"), "{notes}");
 }
 
-/// What `check` and `predict` say of counts is what the library says.
-fn counted(place: &Place, asked: &str, data: &Aggregates, fit: &CountFit, rate: &str, link: &str) {
-    let (text, _) = place.good(&format!("downscale check {asked}"));
-    let found = cells(&text);
-    for (t, line) in found[1..].iter().enumerate() {
-        let own = &fit.left_out;
-        let expected = [data.targets[t], fit.fitted[t], data.targets[t] - fit.fitted[t], own.mean[t]];
-        let expected = expected.into_iter().chain([own.variance[t].sqrt(), own.scores[t]]);
+/// Asserts that `check`, `fit` and `predict` of counts agree with the library's fit.
+fn counted(place: &Place, args: &str, data: &Aggregates, fit: &CountFit, rate: &str, link: &str) {
+    let (text, _) = place.good(&format!("downscale check {args}"));
+    let check_table = cells(&text);
+    for (t, line) in check_table[1..].iter().enumerate() {
+        let left_out = &fit.left_out;
+        let expected = [data.targets[t], fit.fitted[t], data.targets[t] - fit.fitted[t], left_out.mean[t]];
+        let expected = expected.into_iter().chain([left_out.variance[t].sqrt(), left_out.scores[t]]);
         for (cell, value) in line[1..].iter().zip(expected) {
             assert!((number(cell) - value).abs() <= 1e-9 * value.abs().max(1.0), "{cell} {value}: {text}");
         }
     }
-    place.good(&format!("downscale fit {asked} -o m.riesz"));
+    place.good(&format!("downscale fit {args} -o m.riesz"));
     let (text, _) = place.good("downscale predict m.riesz rows.csv");
-    let found = cells(&text);
+    let prediction_table = cells(&text);
     let names = ["", "_median", "_low", "_high"].map(|end| format!("{rate}{end}"));
-    assert_eq!(found[0][1..5], names);
-    assert_eq!(found[0][5..], [link.to_string(), format!("{link}_std")]);
-    let rates = NaturalScalePrediction::of(&fit.posterior(), &data.rows, 1.959963984540054).unwrap();
+    assert_eq!(prediction_table[0][1..5], names);
+    assert_eq!(prediction_table[0][5..], [link.to_string(), format!("{link}_std")]);
+    let rates = NaturalScalePrediction::new(&fit.posterior(), &data.rows, 1.959963984540054).unwrap();
     let (f, sd) = (fit.model.predict(&data.rows).unwrap(), fit.posterior().sd(&data.rows).unwrap());
-    for (i, line) in found[1..].iter().enumerate() {
+    for (i, line) in prediction_table[1..].iter().enumerate() {
         let expected = [rates.mean[i], rates.median[i], rates.low[i], rates.high[i], f[(i, 0)], sd[(i, 0)]];
         for (cell, value) in line[1..].iter().zip(expected) {
             assert!((number(cell) - value).abs() <= 1e-9 * value.abs().max(1.0), "{cell} {value}");
@@ -517,9 +519,9 @@ fn counted(place: &Place, asked: &str, data: &Aggregates, fit: &CountFit, rate: 
     }
     // 'riesz predict' says the same of rates, and with --link what f is.
     assert_eq!(place.good("predict m.riesz rows.csv --std").0, text);
-    let alone = cells(&place.good("predict m.riesz rows.csv").0);
-    assert_eq!(alone[0], ["row", rate]);
-    assert!((1..=data.rows.rows()).all(|i| alone[i][1] == found[i][1]));
+    let rate_table = cells(&place.good("predict m.riesz rows.csv").0);
+    assert_eq!(rate_table[0], ["row", rate]);
+    assert!((1..=data.rows.rows()).all(|i| rate_table[i][1] == prediction_table[i][1]));
     let plain = cells(&place.good("predict m.riesz rows.csv --link --std").0);
     assert!((0..data.rows.rows()).all(|i| (number(&plain[1 + i][1]) - f[(i, 0)]).abs() < 1e-9));
     assert!(plain[0][1].ends_with("of cases"), "{plain:?}");
@@ -528,7 +530,7 @@ fn counted(place: &Place, asked: &str, data: &Aggregates, fit: &CountFit, rate: 
 }
 
 #[test]
-fn counts_are_learnt_from() {
+fn counts_agree_with_the_library() {
     let world = world();
     let (place, rows, masses) = (place(&world, DISTRICTS), table(&world), mass(&world));
     let cases: Vec<f64> =
@@ -540,26 +542,26 @@ fn counts_are_learnt_from() {
     };
     let lines: String = (0..DISTRICTS).map(line).collect();
     place.write("bags.csv", format!("district,cases,trials,mass,year,level\n{lines}"));
-    let asked = "rows.csv bags.csv --bag district --target cases --weight people";
-    let of = |unit| Aggregates {
+    let args = "rows.csv bags.csv --bag district --target cases --weight people";
+    let aggregates = |unit| Aggregates {
         bags: Bags::new(&world.bag, DISTRICTS, Some(&world.people), unit).unwrap(),
         targets: cases.clone(),
         ..matched(&world)
     };
     let start = |data: &Aggregates, family| {
-        let own = kernel("rbf(lengthscale=1, ard)", &data.rows);
-        CountProcess::new(own, count_inducing_points(data, 0).unwrap(), family)
+        let rows_kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
+        CountProcess::new(rows_kernel, count_inducing_points(data, 0).unwrap(), family)
     };
-    let (data, tuning) = (of(TargetUnit::Sum), Tuning::default());
+    let (data, tuning) = (aggregates(TargetUnit::Sum), Tuning::default());
     let fit = tuning.tune_counts(&start(&data, Family::Poisson), &data).unwrap().fit;
-    counted(&place, &format!("{asked} --family poisson"), &data, &fit, "rate", "log_rate");
-    let more = CountProcess { dispersion: 0.2, ..start(&data, Family::Poisson) }.fit(&data).unwrap();
-    assert!((more.log_marginal_likelihood - fit.log_marginal_likelihood).abs() > 0.1);
-    let dispersed = format!("{asked} --family poisson --dispersion 0.2 --no-tuning");
-    counted(&place, &dispersed, &data, &more, "rate", "log_rate");
-    let (data, family) = (of(TargetUnit::Mean), Family::Binomial { trials: trials.clone() });
+    counted(&place, &format!("{args} --family poisson"), &data, &fit, "rate", "log_rate");
+    let overdispersed = CountProcess { dispersion: 0.2, ..start(&data, Family::Poisson) }.fit(&data).unwrap();
+    assert!((overdispersed.log_marginal_likelihood - fit.log_marginal_likelihood).abs() > 0.1);
+    let dispersed = format!("{args} --family poisson --dispersion 0.2 --no-tuning");
+    counted(&place, &dispersed, &data, &overdispersed, "rate", "log_rate");
+    let (data, family) = (aggregates(TargetUnit::Mean), Family::Binomial { trials: trials.clone() });
     let fit = start(&data, family).fit(&data).unwrap();
-    let asked_of = format!("{asked} --family binomial --trials trials --no-tuning");
+    let asked_of = format!("{args} --family binomial --trials trials --no-tuning");
     counted(&place, &asked_of, &data, &fit, "probability", "log_odds");
     // Through mediators, points fewer than rows.
     let kept: Vec<usize> = (0..world.bag.len()).filter(|&i| world.bag[i] < 9).collect();
@@ -581,25 +583,25 @@ fn counts_are_learnt_from() {
     let data = Aggregates {
         rows: rows.select_rows(&kept),
         bags: Bags::new(&bag, 9, Some(&people), TargetUnit::Sum).unwrap(),
-        own: (0..DISTRICTS).map(|b| (b < 9).then_some(b)).collect(),
+        bag_of_target: (0..DISTRICTS).map(|b| (b < 9).then_some(b)).collect(),
         mediators: Some(coarse),
-        ..of(TargetUnit::Sum)
+        ..aggregates(TargetUnit::Sum)
     };
     let points = inducing_points(&data.rows, 20, 0).unwrap();
     let smoothing = Some(BagSmoother::new(kernel("rbf(lengthscale=0.5, ard)", &every)));
     let process = CountProcess { points, smoothing, ..start(&data, Family::Poisson) };
     let fit = tuning.tune_counts(&process, &data).unwrap().fit;
     let mediated =
-        format!("{asked} --family poisson --mediators year,level --total mass --inducing 20 -o check.csv");
-    let (_, told) = place.good(&format!("downscale check {mediated}").replace("rows.csv", "seen.csv"));
+        format!("{args} --family poisson --mediators year,level --total mass --inducing 20 -o check.csv");
+    let (_, err) = place.good(&format!("downscale check {mediated}").replace("rows.csv", "seen.csv"));
     assert!(
-        told.contains("counts of events among 'people': 9 with rows of their own, 3 through mediators"),
-        "{told}"
+        err.contains("counts of events among 'people': 9 with rows of their own, 3 through mediators"),
+        "{err}"
     );
-    let found = cells(&place.read("check.csv"));
-    assert!((0..DISTRICTS).all(|t| (number(&found[1 + t][2]) - fit.fitted[t]).abs() < 1e-6 * fit.fitted[t]));
+    let checks = cells(&place.read("check.csv"));
+    assert!((0..DISTRICTS).all(|t| (number(&checks[1 + t][2]) - fit.fitted[t]).abs() < 1e-6 * fit.fitted[t]));
     // What makes no sense.
-    let bad = |options: &str, words: &str| place.bad(&format!("downscale check {asked} {options}"), words);
+    let bad = |options: &str, words: &str| place.bad(&format!("downscale check {args} {options}"), words);
     bad("--family binomial", "takes --trials");
     bad("--family poisson --trials trials", "--trials are those of --family binomial");
     bad("--family binomial --trials trials --sum", "are not sums over rows");

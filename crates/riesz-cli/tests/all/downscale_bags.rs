@@ -1,4 +1,4 @@
-//! Bags that `riesz downscale` explains and draws, against those of their rows, averaged by hand.
+//! Explanations and maps of bags by `riesz downscale`, against averages over their rows.
 
 use riesz::aggregate::{Aggregates, Bags, CountProcess, Family, TargetUnit, count_inducing_points};
 use riesz::{Explainer, NaturalScalePrediction};
@@ -8,37 +8,40 @@ use crate::downscale::{DISTRICTS, LEARN, World, kernel, mass, matched, place, st
 
 const EXPLAIN: &str = "downscale explain m.riesz rows.csv --bag district --weight people";
 
-/// Numbers of rows summed over districts, weighted by people.
-fn sums(world: &World, of: impl Fn(usize) -> f64) -> Vec<f64> {
+/// Sums over the rows of each district of a value, weighted by people.
+fn sums(world: &World, value: impl Fn(usize) -> f64) -> Vec<f64> {
     let mut sums = vec![0.0; DISTRICTS];
-    (0..world.bag.len()).for_each(|i| sums[world.bag[i]] += world.people[i] * of(i));
+    (0..world.bag.len()).for_each(|i| sums[world.bag[i]] += world.people[i] * value(i));
     sums
 }
 
-/// The table of `explain` is by district so many times the weighted means of what `riesz explain` says of
-/// rows, and adds up.
+/// Asserts that bags' explanations are `times` the weighted means of their rows' and add up; returns the
+/// table.
 fn explained(place: &Place, world: &World, options: &str, times: &[f64]) -> Vec<Vec<String>> {
-    let (text, told) = place.good(&format!("{EXPLAIN} {options}"));
-    assert!(told.contains("12 bags of") && told.contains("exact: values add up"), "{told}");
+    let (text, err) = place.good(&format!("{EXPLAIN} {options}"));
+    assert!(err.contains("12 bags of") && err.contains("exact: values add up"), "{err}");
     let of_bags = cells(&text);
     assert_eq!(of_bags[0], ["bag", "base_value", "rain", "east", "north", "prediction"]);
     let of_rows = cells(&place.good(&format!("explain m.riesz rows.csv {}", options.replace("--sum", ""))).0);
     let masses = mass(world);
     for (j, name) in of_bags[0].iter().enumerate().skip(1) {
-        let at = of_rows[0].iter().position(|own| own == name).unwrap();
-        let by_hand = sums(world, |i| number(&of_rows[1 + i][at]));
+        let position = of_rows[0].iter().position(|column| column == name).unwrap();
+        let by_hand = sums(world, |i| number(&of_rows[1 + i][position]));
         for b in 0..DISTRICTS {
-            let (found, expected) = (number(&of_bags[1 + b][j]), times[b] * by_hand[b] / masses[b]);
+            let (actual, expected) = (number(&of_bags[1 + b][j]), times[b] * by_hand[b] / masses[b]);
             assert!(
-                (found - expected).abs() <= 1e-12 * expected.abs().max(1.0),
-                "{name} {b}: {found} {expected}"
+                (actual - expected).abs() <= 1e-12 * expected.abs().max(1.0),
+                "{name} {b}: {actual} {expected}"
             );
         }
     }
     for (b, line) in of_bags[1..].iter().enumerate() {
         assert_eq!(line[0], format!("d{b:02}"));
-        let all: Vec<f64> = line[1..].iter().map(|cell| number(cell)).collect();
-        assert!((all[..4].iter().sum::<f64>() - all[4]).abs() < 1e-11 * all[4].abs().max(1.0), "{line:?}");
+        let numbers: Vec<f64> = line[1..].iter().map(|cell| number(cell)).collect();
+        assert!(
+            (numbers[..4].iter().sum::<f64>() - numbers[4]).abs() < 1e-11 * numbers[4].abs().max(1.0),
+            "{line:?}"
+        );
     }
     of_bags
 }
@@ -46,33 +49,33 @@ fn explained(place: &Place, world: &World, options: &str, times: &[f64]) -> Vec<
 #[test]
 fn bags_are_explained_by_their_rows() {
     let world = world();
-    let (place, masses, ones) = (place(&world, DISTRICTS), mass(&world), [1.0; DISTRICTS]);
+    let (place, masses, unit_factors) = (place(&world, DISTRICTS), mass(&world), [1.0; DISTRICTS]);
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
-    let found = explained(&place, &world, "", &ones);
-    explained(&place, &world, "--background rows.csv", &ones);
+    let explanations = explained(&place, &world, "", &unit_factors);
+    explained(&place, &world, "--background rows.csv", &unit_factors);
     // What it explains is what the map makes of the districts.
     let checked = cells(&place.good(&format!("downscale check {LEARN} --no-tuning")).0);
-    for (own, checked) in found[1..].iter().zip(&checked[1..]) {
-        assert!((number(&own[5]) - number(&checked[2])).abs() < 1e-10, "{own:?} {checked:?}");
+    for (line, checked) in explanations[1..].iter().zip(&checked[1..]) {
+        assert!((number(&line[5]) - number(&checked[2])).abs() < 1e-10, "{line:?} {checked:?}");
     }
     // Sums, where it is said, or where the file says so.
     explained(&place, &world, "--sum", &masses);
     for learn in ["--no-tuning", "--no-tuning --inducing 20"] {
         let cases = LEARN.replace("rate", "cases");
         place.good(&format!("downscale fit {cases} --sum {learn} -o m.riesz"));
-        let found = explained(&place, &world, "", &masses);
+        let explanations = explained(&place, &world, "", &masses);
         let checked = cells(&place.good(&format!("downscale check {cases} --sum {learn}")).0);
-        for (own, checked) in found[1..].iter().zip(&checked[1..]) {
-            assert!((number(&own[5]) / number(&checked[2]) - 1.0).abs() < 1e-10, "{own:?} {checked:?}");
+        for (line, checked) in explanations[1..].iter().zip(&checked[1..]) {
+            assert!((number(&line[5]) / number(&checked[2]) - 1.0).abs() < 1e-10, "{line:?} {checked:?}");
         }
     }
-    let (_, told) = place.good(&EXPLAIN.replace("--weight people", ""));
-    assert!(told.contains("learnt from rows weighted by 'people', and here they count one each"), "{told}");
+    let (_, err) = place.good(&EXPLAIN.replace("--weight people", ""));
+    assert!(err.contains("learnt from rows weighted by 'people', and here they count one each"), "{err}");
     // Names that stand for something else.
     place.write("rows.csv", place.read("rows.csv").replacen("rain,", "prediction,", 1));
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
-    let found = cells(&place.good(EXPLAIN).0);
-    assert_eq!(found[0], ["bag", "base_value", "player:prediction", "east", "north", "prediction"]);
+    let explanations = cells(&place.good(EXPLAIN).0);
+    assert_eq!(explanations[0], ["bag", "base_value", "player:prediction", "east", "north", "prediction"]);
     place.bad(&EXPLAIN.replace("district", "ward"), "there is no column 'ward'");
     let rows = place.read("rows.csv");
     place.write("rows.csv", rows.replacen(",1.0,", ",-1,", 1));
@@ -85,7 +88,7 @@ fn rows_of_weight_zero_are_left_out() {
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
     let rows = place.read("rows.csv");
     let line = rows.lines().position(|line| line.contains(",1.0,")).unwrap();
-    let others: String =
+    let remaining: String =
         rows.lines().enumerate().filter(|(i, _)| *i != line).map(|(_, line)| format!("{line}\n")).collect();
     let note = "rows whose 'people' is 0 were left out";
     for command in
@@ -95,7 +98,7 @@ fn rows_of_weight_zero_are_left_out() {
         place.write("rows.csv", rows.replacen(",1.0,", ",0,", 1));
         let (with_zero, err) = place.good(&command);
         assert!(err.contains(note), "{err}");
-        place.write("rows.csv", &others);
+        place.write("rows.csv", &remaining);
         assert_eq!(place.good(&command).0, with_zero);
     }
 }
@@ -104,32 +107,32 @@ fn rows_of_weight_zero_are_left_out() {
 fn bags_of(page: &str) -> Vec<Vec<String>> {
     let from = page.find("aria-label=\"Table of bags\"").unwrap();
     let table = &page[from..from + page[from..].find("</table>").unwrap()];
-    let text = |cell: &str| cell.rsplit_once('>').map(|own| own.1.replace('−', "-").replace('+', ""));
+    let text = |cell: &str| cell.rsplit_once('>').map(|parts| parts.1.replace('−', "-").replace('+', ""));
     let cells = |line: &str| {
-        let mut all: Vec<String> = line.split("</t").filter_map(text).collect();
-        all.pop();
-        all
+        let mut entries: Vec<String> = line.split("</t").filter_map(text).collect();
+        entries.pop();
+        entries
     };
-    let all: Vec<Vec<String>> = table.split("<tr>").skip(2).map(cells).collect();
-    assert_eq!(all[0][0], "all rows");
-    all
+    let lines: Vec<Vec<String>> = table.split("<tr>").skip(2).map(cells).collect();
+    assert_eq!(lines[0][0], "all rows");
+    lines
 }
 
-/// What stands there is this, rounded to the decimals that it has.
+/// Asserts that a cell shows a value, rounded to the cell's number of decimals.
 fn shows(cell: &str, value: f64) {
-    let decimals = cell.split_once('.').map_or(0, |own| own.1.len() as i32);
+    let decimals = cell.split_once('.').map_or(0, |parts| parts.1.len() as i32);
     assert!((number(cell) - value).abs() <= 0.5001 * 10f64.powi(-decimals), "{cell} {value}");
 }
 
 #[test]
-fn pages_say_what_bags_add_up_to_and_why() {
+fn pages_explain_the_values_of_bags() {
     let world = world();
     let (place, data, masses) = (place(&world, DISTRICTS), matched(&world), mass(&world));
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
     let fit = start(&data).fit(&data).unwrap();
     let draw = "downscale map m.riesz rows.csv --x east --y north";
-    let (_, told) = place.good(&format!("{draw} -o plain.html"));
-    assert!(told.contains("rows explained; exact: values add up"), "{told}");
+    let (_, err) = place.good(&format!("{draw} -o plain.html"));
+    assert!(err.contains("rows explained; exact: values add up"), "{err}");
     let plain = place.read("plain.html");
     assert!(!plain.contains("Table of bags") && plain.contains("img-src data:"));
     // The mean, its standard deviation, the top feature, and three features.
@@ -146,33 +149,33 @@ fn pages_say_what_bags_add_up_to_and_why() {
     let less: String =
         bags.lines().filter(|line| !line.contains("d03")).map(|line| format!("{line}\n")).collect();
     place.write("less.csv", less);
-    let asked = format!("{draw} --bag district --weight people -o map.html");
-    let (_, told) = place.good(&format!("{asked} --bags less.csv --target rate"));
-    assert!(told.contains("of 1 of 12 bags nothing was observed"), "{told}");
+    let command = format!("{draw} --bag district --weight people -o map.html");
+    let (_, err) = place.good(&format!("{command} --bags less.csv --target rate"));
+    assert!(err.contains("of 1 of 12 bags nothing was observed"), "{err}");
     let lines = bags_of(&place.read("map.html"));
     let (fitted, rows) = (fit.fitted(), data.rows.clone());
-    let found = Explainer::functional(&fit.model).unwrap().explain(&rows).unwrap();
-    let values: Vec<Vec<f64>> = (0..3).map(|j| sums(&world, |i| found.row_values(i, 0)[j])).collect();
-    let whole: f64 = masses.iter().sum();
+    let explanation = Explainer::functional(&fit.model).unwrap().explain(&rows).unwrap();
+    let values: Vec<Vec<f64>> = (0..3).map(|j| sums(&world, |i| explanation.row_values(i, 0)[j])).collect();
+    let total_mass: f64 = masses.iter().sum();
     let mut before = f64::INFINITY;
     assert_eq!(lines.len(), 1 + DISTRICTS);
     for line in &lines[1..] {
         let b: usize = line[0][1..].parse().unwrap();
-        let off = world.rates[b] - fitted[b];
-        assert_eq!(line[1], world.bag.iter().filter(|own| **own == b).count().to_string());
+        let misfit = world.rates[b] - fitted[b];
+        assert_eq!(line[1], world.bag.iter().filter(|bag_index| **bag_index == b).count().to_string());
         shows(&line[2], masses[b]);
         shows(&line[4], fitted[b]);
         if b == 3 {
             assert_eq!([&line[3], &line[5]], ["–", "–"]);
         } else {
             shows(&line[3], world.rates[b]);
-            shows(&line[5], off);
-            assert!(off.abs() <= before, "{lines:?}");
-            before = off.abs();
+            shows(&line[5], misfit);
+            assert!(misfit.abs() <= before, "{lines:?}");
+            before = misfit.abs();
         }
-        shows(&line[7], found.base_values[0]);
+        shows(&line[7], explanation.base_values[0]);
         // Why: compared with all rows, each feature by its name.
-        let average: f64 = (0..DISTRICTS).map(|d| fitted[d] * masses[d]).sum::<f64>() / whole;
+        let average: f64 = (0..DISTRICTS).map(|d| fitted[d] * masses[d]).sum::<f64>() / total_mass;
         let words: Vec<&str> = line[6]
             .split(|c: char| c.is_whitespace() || ",:".contains(c))
             .filter(|w| !w.is_empty())
@@ -180,29 +183,29 @@ fn pages_say_what_bags_add_up_to_and_why() {
         shows(words[0], (fitted[b] - average).abs());
         assert_eq!(words[1..3], [if fitted[b] < average { "below" } else { "above" }, "average"]);
         for (j, name) in ["rain", "east", "north"].iter().enumerate() {
-            let at = words.iter().position(|word| word == name).unwrap();
-            let all: f64 = values[j].iter().sum::<f64>() / whole;
-            shows(words[at + 1], values[j][b] / masses[b] - all);
+            let position = words.iter().position(|word| word == name).unwrap();
+            let overall: f64 = values[j].iter().sum::<f64>() / total_mass;
+            shows(words[position + 1], values[j][b] / masses[b] - overall);
         }
     }
     assert_eq!(lines[DISTRICTS][0], "d03");
     // In the order of their importance, each column its feature's.
-    for (k, &j) in found.ranking(0).iter().enumerate() {
+    for (k, &j) in explanation.ranking(0).iter().enumerate() {
         lines[1..].iter().for_each(|line| {
             let b: usize = line[0][1..].parse().unwrap();
             shows(&line[8 + k], values[j][b] / masses[b]);
         });
-        shows(&lines[0][8 + k], values[j].iter().sum::<f64>() / whole);
+        shows(&lines[0][8 + k], values[j].iter().sum::<f64>() / total_mass);
     }
-    shows(&lines[0][4], (0..DISTRICTS).map(|b| fitted[b] * masses[b]).sum::<f64>() / whole);
+    shows(&lines[0][4], (0..DISTRICTS).map(|b| fitted[b] * masses[b]).sum::<f64>() / total_mass);
     // Without what was observed, by name.
-    place.good(&asked);
+    place.good(&command);
     let names: Vec<String> =
         bags_of(&place.read("map.html"))[1..].iter().map(|line| line[0].clone()).collect();
     assert!(names.is_sorted());
     // A map of sums: a district is compared with what its people have on average.
     place.good(&format!("downscale fit {} --sum --no-tuning -o m.riesz", LEARN.replace("rate", "cases")));
-    place.good(&asked);
+    place.good(&command);
     let checked = format!("downscale check {} --sum --no-tuning", LEARN.replace("rate", "cases"));
     let fitted: Vec<f64> = cells(&place.good(&checked).0)[1..].iter().map(|line| number(&line[2])).collect();
     let total: f64 = fitted.iter().sum();
@@ -210,19 +213,22 @@ fn pages_say_what_bags_add_up_to_and_why() {
     shows(&lines[0][3], total);
     for (b, line) in lines[1..].iter().enumerate() {
         shows(&line[3], fitted[b]);
-        let usual = total * masses[b] / whole;
-        let (size, rest) = line[4].split_once(' ').unwrap();
+        let usual = total * masses[b] / total_mass;
+        let (size, direction) = line[4].split_once(' ').unwrap();
         shows(size, (fitted[b] - usual).abs());
-        assert!(rest.starts_with(if fitted[b] < usual { "below" } else { "above" }), "{line:?}");
+        assert!(direction.starts_with(if fitted[b] < usual { "below" } else { "above" }), "{line:?}");
     }
-    place.bad(&format!("{asked} --trials rate --bags bags.csv --target rate"), "--trials are those of a map");
-    place.bad(&format!("{asked} --bags bags.csv"), "--target");
+    place.bad(
+        &format!("{command} --trials rate --bags bags.csv --target rate"),
+        "--trials are those of a map",
+    );
+    place.bad(&format!("{command} --bags bags.csv"), "--target");
     place.write("bags.csv", format!("{bags}{}\n", bags.lines().nth(1).unwrap()));
-    place.bad(&format!("{asked} --bags bags.csv --target rate"), "bags.csv has 'd00' twice");
+    place.bad(&format!("{command} --bags bags.csv --target rate"), "bags.csv has 'd00' twice");
 }
 
 #[test]
-fn counts_are_of_rates_and_their_logarithms_explained() {
+fn count_maps_show_rates_and_explain_logarithms() {
     let world = world();
     let (place, masses) = (place(&world, DISTRICTS), mass(&world));
     let cases: Vec<f64> =
@@ -234,12 +240,12 @@ fn counts_are_of_rates_and_their_logarithms_explained() {
                  -o m.riesz";
     let draw = "downscale map m.riesz rows.csv --x east --y north --bag district --weight people --bags \
                 bags.csv --target cases -o map.html";
-    let asked = [("--family poisson", ""), ("--family binomial --trials trials", "--trials trials")];
-    for (k, (how, more)) in asked.into_iter().enumerate() {
-        place.good(&format!("{learn} {how}"));
+    let families = [("--family poisson", ""), ("--family binomial --trials trials", "--trials trials")];
+    for (k, (fit_options, map_options)) in families.into_iter().enumerate() {
+        place.good(&format!("{learn} {fit_options}"));
         explained(&place, &world, "", &[1.0; DISTRICTS]);
         place.bad(&format!("{EXPLAIN} --sum"), "--sum: explanations of counts are of the logarithm");
-        place.good(&format!("{draw} {more}"));
+        place.good(&format!("{draw} {map_options}"));
         let page = place.read("map.html");
         let (unit, family) = match k {
             0 => (TargetUnit::Sum, Family::Poisson),
@@ -247,10 +253,11 @@ fn counts_are_of_rates_and_their_logarithms_explained() {
         };
         let bags = Bags::new(&world.bag, DISTRICTS, Some(&world.people), unit).unwrap();
         let data = Aggregates::matched(table(&world), bags, cases.clone());
-        let own = kernel("rbf(lengthscale=1, ard)", &data.rows);
-        let fit =
-            CountProcess::new(own, count_inducing_points(&data, 0).unwrap(), family).fit(&data).unwrap();
-        let rates = NaturalScalePrediction::of(&fit.posterior(), &data.rows, 0.0).unwrap().mean;
+        let rows_kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
+        let fit = CountProcess::new(rows_kernel, count_inducing_points(&data, 0).unwrap(), family)
+            .fit(&data)
+            .unwrap();
+        let rates = NaturalScalePrediction::new(&fit.posterior(), &data.rows, 0.0).unwrap().mean;
         let by_hand = sums(&world, |i| rates[i]);
         for line in &bags_of(&page)[1..] {
             let b: usize = line[0][1..].parse().unwrap();

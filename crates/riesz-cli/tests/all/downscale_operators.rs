@@ -1,5 +1,4 @@
-//! How targets are made of rows: through mediators or not, by bags that overlap, and exactly; against the
-//! library on the same numbers.
+//! Mediated, overlapping and exact operators from rows to targets, against the library on the same numbers.
 
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediators, TargetUnit, Tuning,
@@ -9,25 +8,25 @@ use crate::common::{cells, number};
 use crate::downscale::{DISTRICTS, LEARN, checked, kernel, matched, place, start, world};
 
 #[test]
-fn all_targets_are_learnt_through_mediators_if_that_is_said() {
+fn mediated_operator_agrees_with_the_library() {
     let world = world();
     let (place, data) = (place(&world, DISTRICTS), matched(&world));
     let mediators = Mediators { bags: world.coarse.clone(), targets: world.coarse.clone(), totals: None };
     let every = mediators.bags.stack(&mediators.targets).unwrap();
-    let data = Aggregates { own: vec![None; DISTRICTS], mediators: Some(mediators), ..data };
-    let own = kernel("rbf(lengthscale=1, ard)", &data.rows);
+    let data = Aggregates { bag_of_target: vec![None; DISTRICTS], mediators: Some(mediators), ..data };
+    let rows_kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
     let coarse = kernel("rbf(lengthscale=0.5, ard)", &every);
-    let asked = format!("downscale check {LEARN} --mediators year,level --operator mediated");
+    let command = format!("downscale check {LEARN} --mediators year,level --operator mediated");
     for (options, conventions) in [("", Conventions::Regularised), ("--published", Conventions::Published)] {
-        let start = conventions.start(own.clone(), Some(coarse.clone()), &data);
+        let start = conventions.start(rows_kernel.clone(), Some(coarse.clone()), &data);
         let fit = start.fit(&data).unwrap();
-        let (text, told) = place.good(&format!("{asked} {options} --no-tuning"));
-        checked(&text, &world.rates, &fit.fitted(), &fit.left_out().unwrap());
-        assert!(told.contains("0 with rows of their own, 12 through mediators"), "{told}");
-        assert!(!told.contains("warning"), "{told}");
+        let (text, err) = place.good(&format!("{command} {options} --no-tuning"));
+        checked(&text, &world.rates, &fit.fitted(), &fit.leave_one_out().unwrap());
+        assert!(err.contains("0 with rows of their own, 12 through mediators"), "{err}");
+        assert!(!err.contains("warning"), "{err}");
         let tuned = Tuning { conventions, ..Tuning::default() }.tune(&start, &data).unwrap();
-        let (text, _) = place.good(&format!("{asked} {options}"));
-        checked(&text, &world.rates, &tuned.fit.fitted(), &tuned.fit.left_out().unwrap());
+        let (text, _) = place.good(&format!("{command} {options}"));
+        checked(&text, &world.rates, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
     }
     // What is said anyway changes nothing.
     let plain = place.good(&format!("downscale check {LEARN} --no-tuning")).0;
@@ -44,7 +43,7 @@ fn all_targets_are_learnt_through_mediators_if_that_is_said() {
     bad("--operator mediated --mediators year,level --sum", "takes --total");
 }
 
-/// Each row twice, in its district and in one of three regions, whose targets are the same rates.
+/// Each row is in two bags: its district and one of three regions.
 #[test]
 fn bags_may_overlap() {
     let world = world();
@@ -56,15 +55,16 @@ fn bags_may_overlap() {
         .map(|(i, line)| match i.checked_sub(1) {
             None => format!("pixel,{line}\n"),
             Some(i) => {
-                let (own, region) = (format!("d{:02}", world.bag[i]), format!("r{}", world.bag[i] % 3));
-                format!("p{i},{line}\np{i},{}\n", line.replacen(&own, &region, 1))
+                let (district_name, region) =
+                    (format!("d{:02}", world.bag[i]), format!("r{}", world.bag[i] % 3));
+                format!("p{i},{line}\np{i},{}\n", line.replacen(&district_name, &region, 1))
             }
         })
         .collect();
     let regions = [0, 1, 2].map(|r| 5.0 + f64::from(r) / 10.0);
-    let more: String = (0..3).map(|r| format!("{:?},r{r},0,0,0,0\n", regions[r])).collect();
+    let region_lines: String = (0..3).map(|r| format!("{:?},r{r},0,0,0,0\n", regions[r])).collect();
     place.write("rows.csv", &twice);
-    place.write("bags.csv", bags + &more);
+    place.write("bags.csv", bags + &region_lines);
     let single = matched(&world);
     let lines: Vec<usize> = (0..world.bag.len()).flat_map(|i| [i, i]).collect();
     let bag: Vec<usize> =
@@ -76,10 +76,10 @@ fn bags_may_overlap() {
     let targets = [&world.rates[..], &regions].concat();
     let data = Aggregates::matched(single.rows.clone(), overlapping, targets.clone());
     let fit = AggregateGaussianProcess { row_noise: 0.1, ..start(&data) }.fit(&data).unwrap();
-    let asked = format!("{LEARN} --row pixel --no-tuning");
-    let found = cells(&place.good(&format!("downscale check {asked}")).0);
-    let left_out = fit.left_out().unwrap();
-    for (t, line) in found[1..].iter().enumerate() {
+    let args = format!("{LEARN} --row pixel --no-tuning");
+    let checks = cells(&place.good(&format!("downscale check {args}")).0);
+    let left_out = fit.leave_one_out().unwrap();
+    for (t, line) in checks[1..].iter().enumerate() {
         for (cell, value) in line[1..5].iter().zip([
             targets[t],
             fit.fitted()[t],
@@ -90,20 +90,21 @@ fn bags_may_overlap() {
         }
     }
     // Its bags are explained, and what a row is called is no feature.
-    place.good(&format!("downscale fit {asked} -o m.riesz"));
+    place.good(&format!("downscale fit {args} -o m.riesz"));
     let (text, _) = place.good("downscale explain m.riesz rows.csv --bag district --weight people");
     let explained = cells(&text);
     assert_eq!(explained[0].len(), 6);
-    for (own, found) in explained[1..].iter().zip(&found[1..]) {
+    for (explained_line, checked_line) in explained[1..].iter().zip(&checks[1..]) {
         assert!(
-            own[0] == found[0] && (number(&own[5]) - number(&found[2])).abs() < 1e-10,
-            "{own:?} {found:?}"
+            explained_line[0] == checked_line[0]
+                && (number(&explained_line[5]) - number(&checked_line[2])).abs() < 1e-10,
+            "{explained_line:?} {checked_line:?}"
         );
     }
     let refused = |from: &str, to: &str, words: &str| {
         assert!(twice.contains(from));
         place.write("rows.csv", twice.replacen(from, to, 1));
-        place.bad(&format!("downscale check {asked}"), words);
+        place.bad(&format!("downscale check {args}"), words);
     };
     let second = twice.lines().nth(2).unwrap();
     let cell = second.split(',').nth(1).unwrap();
@@ -118,28 +119,29 @@ fn bags_may_overlap() {
 }
 
 #[test]
-fn totals_are_met_exactly_if_that_is_said() {
+fn exact_totals_are_met() {
     let world = world();
     let place = place(&world, DISTRICTS);
     let mean = world.rates.iter().sum::<f64>() / DISTRICTS as f64;
-    let spread = (world.rates.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / DISTRICTS as f64).sqrt();
+    let deviation = (world.rates.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / DISTRICTS as f64).sqrt();
     // Districts of 2 to 12 pixels; as usual the errors of rates are taken for noise.
     let largest = |options: &str, learn: &str, unit: f64| {
-        let found = cells(&place.good(&format!("downscale check {learn} {options}")).0);
-        found[1..].iter().map(|line| number(&line[3]).abs()).fold(0.0, f64::max) / unit
+        let checks = cells(&place.good(&format!("downscale check {learn} {options}")).0);
+        checks[1..].iter().map(|line| number(&line[3]).abs()).fold(0.0, f64::max) / unit
     };
     for tuning in ["", "--no-tuning"] {
-        assert!(largest(tuning, LEARN, spread) > 1e-3);
-        assert!(largest(&format!("{tuning} --exact-totals"), LEARN, spread) < 1e-6);
+        assert!(largest(tuning, LEARN, deviation) > 1e-3);
+        assert!(largest(&format!("{tuning} --exact-totals"), LEARN, deviation) < 1e-6);
     }
     let cases = LEARN.replace("rate", "cases");
-    assert!(largest("--sum --exact-totals", &cases, spread) < 1e-6);
-    let (_, told) = place.good(&format!("downscale fit {LEARN} --exact-totals -o m.riesz"));
-    assert!(told.contains("which is rounding"), "{told}");
+    assert!(largest("--sum --exact-totals", &cases, deviation) < 1e-6);
+    let (_, err) = place.good(&format!("downscale fit {LEARN} --exact-totals -o m.riesz"));
+    assert!(err.contains("which is rounding"), "{err}");
     // Pixels of the map add up to what was observed.
-    let found = cells(&place.good("downscale explain m.riesz rows.csv --bag district --weight people").0);
-    for (line, rate) in found[1..].iter().zip(&world.rates) {
-        assert!((number(&line[5]) - rate).abs() < 1e-6 * spread, "{line:?} {rate}");
+    let explanations =
+        cells(&place.good("downscale explain m.riesz rows.csv --bag district --weight people").0);
+    for (line, rate) in explanations[1..].iter().zip(&world.rates) {
+        assert!((number(&line[5]) - rate).abs() < 1e-6 * deviation, "{line:?} {rate}");
     }
     let bad = |options: &str, words: &str| {
         place.bad(&format!("downscale check {LEARN} --exact-totals {options}"), words);
@@ -158,20 +160,20 @@ fn totals_are_met_exactly_if_that_is_said() {
     assert!(error.contains("--exact-totals") && (error.contains("d99") || error.contains("d01")), "{error}");
 }
 
-/// The library counts targets, and people name their bags.
+/// Errors name targets by their bags, where the library numbers them.
 #[test]
-fn targets_are_called_as_their_bags() {
+fn errors_name_targets_by_their_bags() {
     let world = world();
     let place = place(&world, 9);
-    let whole = |column: usize, cell: &str| match column {
+    let rounded = |column: usize, cell: &str| match column {
         4 => format!("{}", number(cell).round()),
         _ => cell.to_string(),
     };
     let line = |(i, line): (usize, &str)| {
         let cells = line.split(',').enumerate();
-        let own: Vec<String> =
-            cells.map(|(j, cell)| if i == 0 { cell.to_string() } else { whole(j, cell) }).collect();
-        own.join(",") + "\n"
+        let rounded_cells: Vec<String> =
+            cells.map(|(j, cell)| if i == 0 { cell.to_string() } else { rounded(j, cell) }).collect();
+        rounded_cells.join(",") + "\n"
     };
     // d10 is unlike all districts that have rows.
     let bags: String = place.read("bags.csv").lines().enumerate().map(line).collect();

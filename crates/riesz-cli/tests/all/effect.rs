@@ -1,5 +1,4 @@
-//! `riesz effect` with one table: what is learnt is the library's; that it answers the questions which people
-//! bring, and what is refused, is tested here.
+//! `riesz effect` with one table: estimates of known effects, and refusals. The estimators are the library's.
 
 use serde_json::Value;
 
@@ -33,14 +32,15 @@ fn a_front_door_in_one_table_is_estimated() {
     let ask = ["--graph", "X -> M -> Y; X <-> Y", "--treatment", "X", "--outcome", "Y", "--draws", "2"];
     for command in ["effect", "fuse"] {
         let words = [&[command, "front-door.csv"], &ask[..], &["--slope", "X", "--format", "csv"]].concat();
-        let told = columns(&run(&place, &words));
-        for ((mean, sd), support) in told["mean"].iter().zip(&told["sd"]).zip(&told["support"]) {
+        let estimates = columns(&run(&place, &words));
+        for ((mean, sd), support) in estimates["mean"].iter().zip(&estimates["sd"]).zip(&estimates["support"])
+        {
             // Regressing Y on X gives 1.2 + 1.
             assert!((mean - 1.2).abs() < 4.0 * sd || *support == 0.0, "{mean} ± {sd}");
         }
-        let middle = told["mean"].len() / 2;
-        assert!(told["support"][middle] == 1.0 && told["sd"][middle] < 0.25, "{told:?}");
-        assert!(told.contains_key("sd_outcome regression") && told.contains_key("sd_stage 1"));
+        let middle = estimates["mean"].len() / 2;
+        assert!(estimates["support"][middle] == 1.0 && estimates["sd"][middle] < 0.25, "{estimates:?}");
+        assert!(estimates.contains_key("sd_outcome regression") && estimates.contains_key("sd_stage 1"));
     }
     let words = [&["effect", "front-door.csv"], &ask[..], &["--report", "page.html"]].concat();
     let text = run(&place, &words);
@@ -55,10 +55,10 @@ fn another_population_has_another_effect() {
     let place = tables();
     let ask = ["effect", "back-door.csv", "--graph", BACK_DOOR, "--treatment", "X", "--outcome", "Y"];
     let ask = [&ask[..], &["--draws", "2", "--slope", "X", "--format", "csv"]].concat();
-    for (more, truth) in [(vec![], 0.0), (vec!["--population", "population.csv"], 1.0)] {
-        let told = columns(&run(&place, &[&ask[..], &more].concat()));
-        let middle = told["mean"].len() / 2;
-        let (mean, sd) = (told["mean"][middle], told["sd"][middle]);
+    for (options, truth) in [(vec![], 0.0), (vec!["--population", "population.csv"], 1.0)] {
+        let estimates = columns(&run(&place, &[&ask[..], &options].concat()));
+        let middle = estimates["mean"].len() / 2;
+        let (mean, sd) = (estimates["mean"][middle], estimates["sd"][middle]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}, in truth {truth}");
     }
 }
@@ -72,15 +72,15 @@ fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     let joint = format!("{ask} --treatment A0,A1");
     let (text, _) = place.good(&format!("{joint} --at plans.csv --baseline A0=0,A1=0 --format csv"));
     estimates_lie_in_their_intervals(&text);
-    let told = columns(&text);
+    let estimates = columns(&text);
     for (k, truth) in [0.0, 2.0, 2.05, 4.05].into_iter().enumerate() {
-        let (mean, sd) = (told["mean"][k], told["sd"][k]);
+        let (mean, sd) = (estimates["mean"][k], estimates["sd"][k]);
         assert!((mean - truth).abs() < 4.0 * sd + 1e-9 && sd < 0.5, "{mean} ± {sd}, in truth {truth}");
     }
     let (text, _) = place.good(&format!("{ask} --treatment A1 --slope A1 --format csv"));
     estimates_lie_in_their_intervals(&text);
-    let told = columns(&text);
-    let (mean, sd) = (told["mean"][25], told["sd"][25]);
+    let estimates = columns(&text);
+    let (mean, sd) = (estimates["mean"][25], estimates["sd"][25]);
     assert!((mean - 2.0).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}");
     // Without a table of treatments it is said at their quartiles.
     let (text, _) = place.good(&joint);
@@ -104,8 +104,8 @@ fn two_treatments_and_two_classes_have_an_average_effect() {
     assert!(text.contains("average effect of t = 1 instead of t = 0: "), "{text}");
     let record: Value =
         serde_json::from_str(&run(&place, &[&ask[..], &["--format", "json"]].concat())).unwrap();
-    let own = &record["average_effect"];
-    let [mean, sd] = ["mean", "sd"].map(|name| own[name].as_f64().unwrap());
+    let estimate = &record["average_effect"];
+    let [mean, sd] = ["mean", "sd"].map(|name| estimate[name].as_f64().unwrap());
     assert!((mean - STANDARDISED).abs() < 1.5 * sd && sd < 0.06, "{mean} ± {sd}");
     assert!(record["warnings"][0].as_str().unwrap().contains("the probability of 1"), "{record}");
     let words = [&ask[..], &["--baseline", "t=0", "--format", "csv"]].concat();
@@ -114,12 +114,12 @@ fn two_treatments_and_two_classes_have_an_average_effect() {
 }
 
 #[test]
-fn one_table_is_refused_by_name() {
+fn invalid_tables_are_refused() {
     let place = tables();
     place.write("constant.csv", "X,Y,Z\n1,1,0\n1,2,0.5\n1,3,0.25\n1,1.5,0\n1,2.5,1\n");
     place.write("holes.csv", "X,Y,Z\n1,1,\n,2,0.5\n1,,0.25\n1,1.5,0\n1,2.5,1\n");
-    let ask = |more: &str| format!("effect back-door.csv --adjust Z --treatment X --outcome Y {more}");
-    for (words, told) in [
+    let ask = |options: &str| format!("effect back-door.csv --adjust Z --treatment X --outcome Y {options}");
+    for (words, message) in [
         (ask("").replace("Y ", "W "), "the outcome; its columns are"),
         (ask("").replace("X ", "W "), "W"),
         (ask("").replace("X ", "Y "), "Y"),
@@ -129,6 +129,6 @@ fn one_table_is_refused_by_name() {
         (ask("--given X=1"), "names are Z"),
         (ask("--population constant.csv --weights none"), "none"),
     ] {
-        place.bad(&words, told);
+        place.bad(&words, message);
     }
 }

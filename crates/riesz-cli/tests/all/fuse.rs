@@ -1,5 +1,4 @@
-//! `riesz fuse`: what is learnt is the library's; that it arrives in tables, words, pictures and pages, and
-//! what is refused, is tested here.
+//! `riesz fuse`: answers in tables, text, pictures and pages, and refusals. The estimators are the library's.
 
 use serde_json::Value;
 
@@ -39,7 +38,7 @@ pub fn world() -> Place {
     place
 }
 
-const ASKED: &str = "fuse s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
+const COMMAND: &str = "fuse s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
 
 /// The columns of a CSV table.
 pub fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
@@ -50,34 +49,43 @@ pub fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
 }
 
 #[test]
-fn effects_are_what_they_are() {
+fn effects_agree_with_the_truth() {
     let place = world();
-    let (out, err) = place.good(&format!("{ASKED} --at grid.csv --baseline dose=0.2 -o effect.csv"));
+    let (out, err) = place.good(&format!("{COMMAND} --at grid.csv --baseline dose=0.2 -o effect.csv"));
     assert!(out.is_empty() && err.contains("back-door, adjusting for age"), "{out}{err}");
-    let told = columns(&place.read("effect.csv"));
-    assert_eq!(told["dose"], [0.2, 0.5, 0.9]);
-    assert!(told["mean"][0].abs() < 1e-9 && told["sd"][0] < 1e-5);
+    let estimates = columns(&place.read("effect.csv"));
+    assert_eq!(estimates["dose"], [0.2, 0.5, 0.9]);
+    assert!(estimates["mean"][0].abs() < 1e-9 && estimates["sd"][0] < 1e-5);
     for (k, truth) in [(1, -1.8), (2, -4.2)] {
-        let (mean, sd) = (told["mean"][k], told["sd"][k]);
+        let (mean, sd) = (estimates["mean"][k], estimates["sd"][k]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < 0.8, "{mean} ± {sd}, in truth {truth}");
-        let causes: f64 =
-            told.iter().filter(|(name, _)| name.starts_with("sd_")).map(|(_, own)| own[k] * own[k]).sum();
+        let causes: f64 = estimates
+            .iter()
+            .filter(|(name, _)| name.starts_with("sd_"))
+            .map(|(_, sds)| sds[k] * sds[k])
+            .sum();
         assert!((causes - sd * sd).abs() < 1e-9 * sd * sd);
-        assert!((told["high"][k] - mean - 1.959_964 * sd).abs() < 1e-5 * sd && told["support"][k] == 1.0);
+        assert!(
+            (estimates["high"][k] - mean - 1.959_964 * sd).abs() < 1e-5 * sd
+                && estimates["support"][k] == 1.0
+        );
     }
     // Taken as it is seen, age is taken for the dose.
     let (naive, _) = place.good(&format!(
         "{} --randomized --at grid.csv --baseline dose=0.2 -o - --format csv",
-        ASKED.replace("--graph g.txt ", "")
+        COMMAND.replace("--graph g.txt ", "")
     ));
     assert!(columns(&naive)["mean"][2] > -3.2, "{naive}");
     // Through landmarks it is much the same.
-    let few = format!("{ASKED} --landmarks 30 --at grid.csv --baseline dose=0.2 --format csv");
-    let told = columns(&place.good(&few).0);
-    assert!((told["mean"][2] + 4.2).abs() < 4.0 * told["sd"][2] && told["sd"][2] < 1.2, "{told:?}");
+    let sparse_command = format!("{COMMAND} --landmarks 30 --at grid.csv --baseline dose=0.2 --format csv");
+    let estimates = columns(&place.good(&sparse_command).0);
+    assert!(
+        (estimates["mean"][2] + 4.2).abs() < 4.0 * estimates["sd"][2] && estimates["sd"][2] < 1.2,
+        "{estimates:?}"
+    );
     // The same of those of an age: nothing depends on it here.
     let (of_old, _) =
-        place.good(&format!("{ASKED} --at grid.csv --baseline dose=0.2 --given age=0.5 --format csv"));
+        place.good(&format!("{COMMAND} --at grid.csv --baseline dose=0.2 --given age=0.5 --format csv"));
     let (mean, sd) = (columns(&of_old)["mean"][2], columns(&of_old)["sd"][2]);
     assert!((mean + 4.2).abs() < 4.0 * sd, "{mean} ± {sd}");
 }
@@ -100,55 +108,57 @@ fn three_studies_make_a_chain() {
     let ask = "fuse s1.csv s2.csv s3.csv --graph dose->psa->size->volume --treatment dose --outcome volume \
                --draws 2";
     let (out, _) = place.good(&format!("{ask} --at grid.csv --baseline dose=0 --format csv"));
-    let told = columns(&out);
+    let estimates = columns(&out);
     for (k, truth) in [(0, 4.8), (1, -6.0)] {
-        let (mean, sd) = (told["mean"][k], told["sd"][k]);
+        let (mean, sd) = (estimates["mean"][k], estimates["sd"][k]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < 1.0, "{mean} ± {sd}, in truth {truth}");
     }
     for study in 1..=3 {
-        assert!(told[&format!("sd_study {study}")].iter().all(|sd| *sd > 0.0), "{out}");
+        assert!(estimates[&format!("sd_study {study}")].iter().all(|sd| *sd > 0.0), "{out}");
     }
-    assert!(told["support"] == [1.0, 1.0], "{out}");
+    assert!(estimates["support"] == [1.0, 1.0], "{out}");
     let (words, err) = place.good(&format!("{ask} --report chain.html"));
     assert!(words.contains("study 3") && place.read("chain.html").contains("study 3"), "{words}{err}");
     place.bad(&ask.replace(" s2.csv", ""), "share");
 }
 
 #[test]
-fn slopes_and_other_people() {
+fn slopes_and_effects_in_other_populations() {
     let place = world();
-    let of = |more: &str| columns(&place.good(&format!("{ASKED} --at grid.csv --format csv {more}")).0);
-    let slope = of("--slope dose");
+    let estimated =
+        |options: &str| columns(&place.good(&format!("{COMMAND} --at grid.csv --format csv {options}")).0);
+    let slope = estimated("--slope dose");
     for k in 0..3 {
         let (mean, sd) = (slope["mean"][k], slope["sd"][k]);
         assert!((mean + 6.0).abs() < 4.0 * sd && sd < 3.0, "{mean} ± {sd}");
     }
     // Near the difference of effects a little apart.
     place.write("near.csv", "dose\n0.499\n0.501\n");
-    let near = columns(&place.good(&format!("{ASKED} --at near.csv --format csv")).0);
+    let near = columns(&place.good(&format!("{COMMAND} --at near.csv --format csv")).0);
     let difference = (near["mean"][1] - near["mean"][0]) / 0.002;
     assert!((slope["mean"][1] - difference).abs() < 1e-2 * difference.abs(), "{difference}");
     // The mean of a population is that of its members; psa is as much higher as they are older.
     place.write("clinic.csv", "count,age\n1,-0.5\n3,0.7\n");
-    let (young, old) = (of("--given age=-0.5"), of("--given age=0.7"));
-    let (both, alike) = (of("--population clinic.csv --weights count"), of("--population clinic.csv"));
+    let (young, old) = (estimated("--given age=-0.5"), estimated("--given age=0.7"));
+    let (weighted, unweighted) =
+        (estimated("--population clinic.csv --weights count"), estimated("--population clinic.csv"));
     for k in 0..3 {
         let [a, b] = [young["mean"][k], old["mean"][k]];
-        assert!((both["mean"][k] - 0.25 * a - 0.75 * b).abs() < 1e-9);
-        assert!((alike["mean"][k] - 0.5 * (a + b)).abs() < 1e-9);
+        assert!((weighted["mean"][k] - 0.25 * a - 0.75 * b).abs() < 1e-9);
+        assert!((unweighted["mean"][k] - 0.5 * (a + b)).abs() < 1e-9);
         assert!((b - a - 3.6).abs() < 1.0, "{a} {b}");
     }
     // They count as they are: nothing is added for who they happen to be.
-    assert!(!both.contains_key("sd_adjustment"));
-    let (out, _) = place.good(&format!("{ASKED} --slope dose --population clinic.csv --report slope.html"));
+    assert!(!weighted.contains_key("sd_adjustment"));
+    let (out, _) = place.good(&format!("{COMMAND} --slope dose --population clinic.csv --report slope.html"));
     assert!(out.contains("a little more dose would change the mean of volume by between"), "{out}");
     assert!(out.contains("If the people of clinic.csv were treated alike"), "{out}");
     assert!(place.read("slope.html").contains("would change a unit of dose"));
-    let (out, _) = place.good(&format!("{ASKED} --slope dose --at grid.csv --format json"));
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert!(told["slope"]["by"] == "dose" && told["baseline"].is_null());
+    let (out, _) = place.good(&format!("{COMMAND} --slope dose --at grid.csv --format json"));
+    let record: Value = serde_json::from_str(&out).unwrap();
+    assert!(record["slope"]["by"] == "dose" && record["baseline"].is_null());
     place.write("bad.csv", "count,age\n-1,0.5\n2,0\n");
-    for (more, expected) in [
+    for (options, expected) in [
         ("--slope age", "it is by one of the treatments, dose"),
         ("--slope dose --baseline dose=1", "cannot be used with"),
         ("--population clinic.csv --given age=1", "cannot be used with"),
@@ -157,16 +167,16 @@ fn slopes_and_other_people() {
         ("--population bad.csv --weights count", "weights of members = -1"),
         ("--population clinic.csv --weights many", "there is no column 'many'"),
     ] {
-        let output = place.run(&format!("{ASKED} {more}"));
+        let output = place.run(&format!("{COMMAND} {options}"));
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && err.contains(expected), "{more}: {err}");
+        assert!(output.status.code() == Some(2) && err.contains(expected), "{options}: {err}");
     }
 }
 
 #[test]
-fn the_answer_comes_in_all_forms() {
+fn answers_are_written_in_all_formats() {
     let place = world();
-    let (out, err) = place.good(&format!("{ASKED} --report effect.html"));
+    let (out, err) = place.good(&format!("{COMMAND} --report effect.html"));
     for words in [
         "back-door, adjusting for age",
         "assumed",
@@ -188,23 +198,26 @@ fn the_answer_comes_in_all_forms() {
         assert!(page.contains(words), "{words}");
     }
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
-    let (out, _) = place.good(&format!("{ASKED} --at grid.csv --level 0.5 --format json --quiet"));
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(told["identification"]["how"]["adjust"], serde_json::json!(["age"]));
-    assert_eq!(told["effect"]["dose"], serde_json::json!([0.2, 0.5, 0.9]));
-    let of = |name: &str| told["effect"][name][1].as_f64().unwrap();
-    assert!((of("high") - of("mean") - 0.674_490 * of("sd")).abs() < 1e-5 * of("sd"), "{out}");
+    let (out, _) = place.good(&format!("{COMMAND} --at grid.csv --level 0.5 --format json --quiet"));
+    let record: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(record["identification"]["how"]["adjust"], serde_json::json!(["age"]));
+    assert_eq!(record["effect"]["dose"], serde_json::json!([0.2, 0.5, 0.9]));
+    let estimate = |name: &str| record["effect"][name][1].as_f64().unwrap();
+    assert!(
+        (estimate("high") - estimate("mean") - 0.674_490 * estimate("sd")).abs() < 1e-5 * estimate("sd"),
+        "{out}"
+    );
     let shares: f64 =
-        told["shares_of_variance"].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
+        record["shares_of_variance"].as_object().unwrap().values().map(|v| v.as_f64().unwrap()).sum();
     assert!((shares - 1.0).abs() < 1e-12);
-    place.good(&format!("{ASKED} -o effect.parquet"));
-    place.good(&format!("{ASKED} -o effect.svg"));
+    place.good(&format!("{COMMAND} -o effect.parquet"));
+    place.good(&format!("{COMMAND} -o effect.svg"));
     assert!(place.read("effect.svg").contains("E[volume | do(dose)]"));
     // A graph in words, studies as Parquet would be found by their first bytes, and categories as treatments.
-    let of_sites = |more: &[&str]| {
-        let asked = ["fuse", "s1.csv", "s2.csv", "--graph", "site -> psa -> volume", "--treatment", "site"];
-        let rest = ["--outcome", "volume", "--draws", "2", "--report", "sites.html"];
-        let output = place.command().args(asked).args(rest).args(more).output().unwrap();
+    let of_sites = |options: &[&str]| {
+        let query = ["fuse", "s1.csv", "s2.csv", "--graph", "site -> psa -> volume", "--treatment", "site"];
+        let settings = ["--outcome", "volume", "--draws", "2", "--report", "sites.html"];
+        let output = place.command().args(query).args(settings).args(options).output().unwrap();
         let (out, err) = texts(&output);
         (output.status.success(), out, err)
     };
@@ -215,11 +228,11 @@ fn the_answer_comes_in_all_forms() {
 }
 
 #[test]
-fn what_is_missing_or_not_matched_is_told() {
+fn missing_cells_and_poor_matches_are_reported() {
     let place = world();
     let holed = place.read("s1.csv").lines().enumerate().fold(String::new(), |text, (i, line)| {
-        let (_, rest) = line.split_once(',').unwrap();
-        text + &if i == 3 || i == 7 { format!(",{rest}\n") } else { format!("{line}\n") }
+        let (_, tail) = line.split_once(',').unwrap();
+        text + &if i == 3 || i == 7 { format!(",{tail}\n") } else { format!("{line}\n") }
     });
     place.write("holed.csv", holed);
     let narrow: String = place
@@ -231,9 +244,9 @@ fn what_is_missing_or_not_matched_is_told() {
         .map(|line| format!("{line}\n"))
         .collect();
     place.write("narrow.csv", narrow);
-    let (_, err) = place.good(&ASKED.replace("s1.csv", "holed.csv"));
+    let (_, err) = place.good(&COMMAND.replace("s1.csv", "holed.csv"));
     assert!(err.contains("warning: study 1: 2 of 80 rows have no value in age, and are left out"), "{err}");
-    let (out, err) = place.good(&ASKED.replace("s2.csv", "narrow.csv"));
+    let (out, err) = place.good(&COMMAND.replace("s2.csv", "narrow.csv"));
     assert!(
         err.contains("warning: study 2 has no psa above -1")
             && err.contains("says nothing of what comes after"),
@@ -244,7 +257,7 @@ fn what_is_missing_or_not_matched_is_told() {
     let mut lines: Vec<String> = place.read("s1.csv").lines().map(String::from).collect();
     lines[1..].reverse();
     place.write("turned.csv", lines.join("\n"));
-    let ask = format!("{ASKED} --at grid.csv --format csv");
+    let ask = format!("{COMMAND} --at grid.csv --format csv");
     assert_eq!(place.good(&ask).0, place.good(&ask.replace("s1.csv", "turned.csv")).0);
 }
 
@@ -266,27 +279,33 @@ fn refusals_are_one_sentence_and_leave_no_files() {
     place.write("dated.csv", format!("psa,volume\n{dated}"));
     let before = place.files();
     for (words, expected) in [
-        (ASKED.replace("outcome volume", "outcome volum"), "volum"),
-        (ASKED.replace("treatment dose", "treatment doze"), "doze"),
-        (ASKED.replace("s1.csv", "text.csv"), "column 'age' holds numbers, but its row 4 (line 5) is 'old'"),
-        (ASKED.replace("s2.csv", "empty.csv"), "empty.csv has names of columns but no rows"),
-        (ASKED.replace("s2.csv", "dated.csv"), "days since some date for example (or --column 'psa=text' if"),
-        (ASKED.replace("s2.csv", "missing.csv"), "missing.csv: there is no such file"),
-        (ASKED.replace("s2.csv", "few.csv"), "study 2 has 2 rows: at least 5 are needed"),
-        (ASKED.replace("s1.csv s2.csv", "s1.csv"), "two tables or more"),
-        (format!("{ASKED} --at other.csv"), "there is no column 'dose'"),
-        (format!("{ASKED} --at words.csv"), "is 'much', which is not a number"),
-        (format!("{ASKED} --at none.csv"), "names of columns but no rows"),
-        (format!("{ASKED} --baseline age=1"), "give name=value, where names are dose"),
-        (format!("{ASKED} --baseline dose=much"), "dose is 'much', which is not a number"),
-        (format!("{ASKED} --baseline dose=1,dose=2"), "dose is given twice"),
-        (format!("{ASKED} --given dose=1"), "names are age"),
-        (format!("{ASKED} --level 95"), "it is between 0 and 1"),
-        (format!("{ASKED} --categorical nothing"), "no study has a column 'nothing'"),
-        (format!("{ASKED} --report effect.txt"), "the name of a page ends in .html"),
-        (ASKED.replace("--graph g.txt ", ""), "give --graph; or, to be taken on trust, --adjust"),
-        (ASKED.replace("g.txt", "lost.txt"), "there is no such file"),
-        (ASKED.replace("--draws 4", "--draws 99999999999"), "memory"),
+        (COMMAND.replace("outcome volume", "outcome volum"), "volum"),
+        (COMMAND.replace("treatment dose", "treatment doze"), "doze"),
+        (
+            COMMAND.replace("s1.csv", "text.csv"),
+            "column 'age' holds numbers, but its row 4 (line 5) is 'old'",
+        ),
+        (COMMAND.replace("s2.csv", "empty.csv"), "empty.csv has names of columns but no rows"),
+        (
+            COMMAND.replace("s2.csv", "dated.csv"),
+            "days since some date for example (or --column 'psa=text' if",
+        ),
+        (COMMAND.replace("s2.csv", "missing.csv"), "missing.csv: there is no such file"),
+        (COMMAND.replace("s2.csv", "few.csv"), "study 2 has 2 rows: at least 5 are needed"),
+        (COMMAND.replace("s1.csv s2.csv", "s1.csv"), "two tables or more"),
+        (format!("{COMMAND} --at other.csv"), "there is no column 'dose'"),
+        (format!("{COMMAND} --at words.csv"), "is 'much', which is not a number"),
+        (format!("{COMMAND} --at none.csv"), "names of columns but no rows"),
+        (format!("{COMMAND} --baseline age=1"), "give name=value, where names are dose"),
+        (format!("{COMMAND} --baseline dose=much"), "dose is 'much', which is not a number"),
+        (format!("{COMMAND} --baseline dose=1,dose=2"), "dose is given twice"),
+        (format!("{COMMAND} --given dose=1"), "names are age"),
+        (format!("{COMMAND} --level 95"), "it is between 0 and 1"),
+        (format!("{COMMAND} --categorical nothing"), "no study has a column 'nothing'"),
+        (format!("{COMMAND} --report effect.txt"), "the name of a page ends in .html"),
+        (COMMAND.replace("--graph g.txt ", ""), "give --graph; or, to be taken on trust, --adjust"),
+        (COMMAND.replace("g.txt", "lost.txt"), "there is no such file"),
+        (COMMAND.replace("--draws 4", "--draws 99999999999"), "memory"),
     ] {
         let output = place.run(&format!("{words} -o effect.csv"));
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -294,13 +313,13 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         assert!(!err.contains("panicked") && !err.contains("a bug"), "{words}: {err}");
         assert_eq!(place.files(), before, "{words}");
     }
-    place.bad(&format!("{ASKED} -o page.html"), "pages are written with --report");
+    place.bad(&format!("{COMMAND} -o page.html"), "pages are written with --report");
     place.write("g.txt", format!("{GRAPH}; dose <-> psa"));
-    place.bad(ASKED, "is not identified");
+    place.bad(COMMAND, "is not identified");
     place.write("g.txt", GRAPH);
     let shifted: String = std::iter::once("psa,volume\n".to_string())
         .chain((0..9).map(|k| format!("{},{}\n", 1000 + k, k)))
         .collect();
     place.write("far.csv", shifted);
-    place.bad(&ASKED.replace("s2.csv", "far.csv"), "no common support in psa");
+    place.bad(&COMMAND.replace("s2.csv", "far.csv"), "no common support in psa");
 }

@@ -1,9 +1,8 @@
-//! `riesz fuse suggest`: what is suggested is what the library suggests, and what is refused is refused in a
-//! sentence.
+//! `riesz fuse suggest`: agreement with the library's suggestions, and refusals in one sentence.
 
 use riesz::causal::{
-    Acquisition, AcquisitionSearch, Domain, EffectPrior, Fusion, Graph, MeasuredColumns, Query, TreatmentArm,
-    Trials, UpdatedEffect, gather, identify,
+    Acquisition, AcquisitionSearch, CausalFusion, CausalQuery, Domain, EffectPrior, Graph, MeasuredColumns,
+    TreatmentArm, Trials, UpdatedEffect, gather, identify,
 };
 use riesz::{Column, Table};
 use serde_json::Value;
@@ -11,7 +10,7 @@ use serde_json::Value;
 use crate::common::Place;
 use crate::fuse::{GRAPH, columns, world};
 
-const ASKED: &str = "fuse suggest s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
+const COMMAND: &str = "fuse suggest s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
 
 fn tried() -> Place {
     let place = world();
@@ -19,53 +18,59 @@ fn tried() -> Place {
     place
 }
 
-/// The same by the library, with trials at 0.1 and 0.6.
+/// The library's suggestions for the same query, with trials at 0.1 and 0.6.
 fn suggested(
     place: &Place,
     noise: Option<Vec<f64>>,
     search: AcquisitionSearch,
     count: usize,
 ) -> Vec<[f64; 5]> {
-    let of = |file: &str, names: &[&str]| {
+    let measured = |file: &str, names: &[&str]| {
         let header = place.read(file).lines().next().unwrap().to_string();
         let header: Vec<String> = header.split(',').map(String::from).collect();
         let column = |name: &&str| {
-            let j = header.iter().position(|own| own == name).unwrap();
+            let j = header.iter().position(|title| title == name).unwrap();
             let text = place.read(file);
             let cell = |line: &str| line.split(',').nth(j).unwrap().parse().unwrap();
             (Column::numeric(*name), text.lines().skip(1).map(cell).collect())
         };
         MeasuredColumns { columns: names.iter().map(column).collect() }
     };
-    let query = Query {
+    let query = CausalQuery {
         treatments: vec!["dose".into()],
         outcome: "volume".into(),
         studies: vec![vec!["age".into(), "dose".into(), "psa".into()], vec!["psa".into(), "volume".into()]],
-        ..Query::default()
+        ..CausalQuery::default()
     };
-    let found = identify(Some(&Graph::parse(GRAPH).unwrap()), &query).unwrap();
-    let tables = [of("s1.csv", &["age", "dose", "psa"]), of("s2.csv", &["psa", "volume"])];
-    let studies = gather(&found, &tables).unwrap().studies;
-    let effect = Fusion { draws: 4, ..Fusion::default() }.fit(&studies).unwrap();
+    let identification = identify(Some(&Graph::parse(GRAPH).unwrap()), &query).unwrap();
+    let tables = [measured("s1.csv", &["age", "dose", "psa"]), measured("s2.csv", &["psa", "volume"])];
+    let studies = gather(&identification, &tables).unwrap().studies;
+    let effect = CausalFusion { draws: 4, ..CausalFusion::default() }.fit(&studies).unwrap();
     let dose = |values: Vec<f64>| {
         Table::from_column_major(vec![Column::numeric("dose")], values.len(), values).unwrap()
     };
     let trials = Trials { treatments: dose(vec![0.1, 0.6]), outcomes: vec![-0.4, -3.5], noise };
     let believed = UpdatedEffect::new(&effect, &trials, EffectPrior::Effect).unwrap();
     let arms = [TreatmentArm { believed, domain: Domain::Between(vec![(0.0, 1.0)]), costs: vec![1.0] }];
-    let found = search.suggest(&arms, count).unwrap();
-    let told = |own: &riesz::causal::Suggestion| {
-        [own.treatments[0], own.mean, own.sd, own.expected_improvement, own.acquisition]
+    let suggestions = search.suggest(&arms, count).unwrap();
+    let numbers = |suggestion: &riesz::causal::Suggestion| {
+        [
+            suggestion.treatments[0],
+            suggestion.mean,
+            suggestion.sd,
+            suggestion.expected_improvement,
+            suggestion.acquisition,
+        ]
     };
-    found.iter().map(told).collect()
+    suggestions.iter().map(numbers).collect()
 }
 
 #[test]
-fn suggestions_are_the_library_s() {
+fn suggestions_agree_with_the_library() {
     let place = tried();
     let search =
         AcquisitionSearch { acquisition: Acquisition::LogEi, minimize: true, supported: false, seed: 0 };
-    for (more, noise, search) in [
+    for (options, noise, search) in [
         ("", None, search),
         ("--sd 0.5 --maximize", Some(vec![0.25; 2]), AcquisitionSearch { minimize: false, ..search }),
         (
@@ -74,56 +79,56 @@ fn suggestions_are_the_library_s() {
             AcquisitionSearch { acquisition: Acquisition::Ucb { deviations: 2.0 }, ..search },
         ),
     ] {
-        let ask = format!("{ASKED} --tried tried.csv --between dose=0..1 --count 3 {more}");
-        let told = columns(&place.good(&format!("{ask} --format csv")).0);
+        let ask = format!("{COMMAND} --tried tried.csv --between dose=0..1 --count 3 {options}");
+        let table = columns(&place.good(&format!("{ask} --format csv")).0);
         let names = ["dose", "mean", "sd", "expected_improvement", "acquisition"];
-        for (i, own) in suggested(&place, noise, search, 3).iter().enumerate() {
-            assert_eq!(names.map(|name| told[name][i]), *own, "{more}");
+        for (i, expected) in suggested(&place, noise, search, 3).iter().enumerate() {
+            assert_eq!(names.map(|name| table[name][i]), *expected, "{options}");
         }
-        assert!(told["support"].iter().all(|own| [0.0, 1.0].contains(own)));
+        assert!(table["support"].iter().all(|value| [0.0, 1.0].contains(value)));
     }
 }
 
-/// What is suggested where nothing can go wrong: the volume falls with the dose, all the way.
+/// Suggestions for a volume that falls with the dose throughout.
 #[test]
-fn the_best_is_where_it_must_be() {
+fn the_best_treatment_is_suggested() {
     let place = tried();
     place.write("doses.csv", "dose,euros\n0.2,1\n0.5,1\n0.9,1\n");
-    for (more, dose) in [("", 0.9), ("--maximize", 0.2)] {
-        let ask = format!("{ASKED} {more} --candidates doses.csv --format csv");
-        let told = columns(&place.good(&ask).0);
-        assert_eq!(told["dose"], [dose], "{told:?}");
+    for (options, dose) in [("", 0.9), ("--maximize", 0.2)] {
+        let ask = format!("{COMMAND} {options} --candidates doses.csv --format csv");
+        let table = columns(&place.good(&ask).0);
+        assert_eq!(table["dose"], [dose], "{table:?}");
     }
     // The improvement on the best so far, as an integral over what is believed.
-    let ask = format!("{ASKED} --tried tried.csv --sd 0.5 --between dose=0..0.7 -o next.json");
+    let ask = format!("{COMMAND} --tried tried.csv --sd 0.5 --between dose=0..0.7 -o next.json");
     let (_, words) = place.good(&ask);
     assert!(words.contains("Of the 2 trials so far, the mean of volume is lowest"), "{words}");
-    let told: Value = serde_json::from_str(&place.read("next.json")).unwrap();
-    let of = |name: &str| told["suggestions"][name][0].as_f64().unwrap();
-    let (mean, sd, best) = (of("mean"), of("sd"), told["best"]["mean"].as_f64().unwrap());
-    assert_eq!(told["best"]["treatments"]["dose"], serde_json::json!([0.6]));
+    let record: Value = serde_json::from_str(&place.read("next.json")).unwrap();
+    let estimate = |name: &str| record["suggestions"][name][0].as_f64().unwrap();
+    let (mean, sd, best) = (estimate("mean"), estimate("sd"), record["best"]["mean"].as_f64().unwrap());
+    assert_eq!(record["best"]["treatments"]["dose"], serde_json::json!([0.6]));
     let steps = 100_000;
     let density = |e: f64| (-0.5 * e * e).exp() / (2.0 * std::f64::consts::PI).sqrt();
     let gain: f64 = (0..steps)
         .map(|i| -9.0 + 18.0 * (f64::from(i) + 0.5) / f64::from(steps))
         .map(|e| (best - mean - sd * e).max(0.0) * density(e) * 18.0 / f64::from(steps))
         .sum();
-    assert!((of("expected_improvement") - gain).abs() < 1e-6 * gain, "{gain} {told}");
-    assert!((of("acquisition") - gain.ln()).abs() < 1e-6);
-    assert!(told["provenance"].to_string().contains("tried.csv (SHA-256 ") && told["trials"] == 2);
+    assert!((estimate("expected_improvement") - gain).abs() < 1e-6 * gain, "{gain} {record}");
+    assert!((estimate("acquisition") - gain.ln()).abs() < 1e-6);
+    assert!(record["provenance"].to_string().contains("tried.csv (SHA-256 ") && record["trials"] == 2);
     // What costs more has to be better.
     place.write("doses.csv", "dose,euros\n0.85,1000000\n0.9,1\n");
-    let ask = format!("{ASKED} --candidates doses.csv --cost euros --format csv");
+    let ask = format!("{COMMAND} --candidates doses.csv --cost euros --format csv");
     assert_eq!(columns(&place.good(&ask).0)["dose"], [0.9]);
     place.write("doses.csv", "dose,euros\n0.85,1\n0.9,1000000\n");
     assert_eq!(columns(&place.good(&ask).0)["dose"], [0.85]);
-    let (out, _) = place.good(ASKED);
+    let (out, _) = place.good(COMMAND);
     for words in
         ["Nothing was tried yet", "expected improvement", "back-door, adjusting for age", "lowest, −6."]
     {
         assert!(out.contains(words), "{words}: {out}");
     }
-    place.good(&format!("{ASKED} -o next.parquet"));
+    place.good(&format!("{COMMAND} -o next.parquet"));
     let (help, _) = place.good("fuse --help");
     assert!(help.contains("suggest  Say which treatments to try next"), "{help}");
 }
@@ -140,7 +145,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
     place.write("free.csv", "dose,euros\n0.1,0\n");
     place.write("far.csv", "dose\n900\n");
     let before = place.files();
-    for (more, expected) in [
+    for (options, expected) in [
         ("--tried lacks.csv", "there is no column 'volume'"),
         ("--tried holes.csv", "row 1 (line 2)"),
         ("--tried words.csv", "is 'much', which is not a number"),
@@ -164,15 +169,15 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         ("--acquisition pi", "log-ei"),
         ("--prior best", "rank-one"),
     ] {
-        let output = place.run(&format!("{ASKED} {more} -o next.csv"));
+        let output = place.run(&format!("{COMMAND} {options} -o next.csv"));
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && err.contains(expected), "{more}: {err}");
-        assert!(!err.contains("panicked") && !err.contains("a bug"), "{more}: {err}");
-        assert_eq!(place.files(), before, "{more}");
+        assert!(output.status.code() == Some(2) && err.contains(expected), "{options}: {err}");
+        assert!(!err.contains("panicked") && !err.contains("a bug"), "{options}: {err}");
+        assert_eq!(place.files(), before, "{options}");
     }
-    place.bad(&format!("{ASKED} -o next.svg"), "not as a picture");
-    place.bad(&format!("{ASKED} -o next.html"), "not as a page");
-    place.bad(&format!("{ASKED} -o next.xls"), "not as .xls");
+    place.bad(&format!("{COMMAND} -o next.svg"), "not as a picture");
+    place.bad(&format!("{COMMAND} -o next.html"), "not as a page");
+    place.bad(&format!("{COMMAND} -o next.xls"), "not as .xls");
     // A study of that name is a file like any other.
     place.bad("fuse ./suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
 }

@@ -1,5 +1,4 @@
-//! `riesz graph check`: what is asked and answered is the library's; how it is said, and refused, is tested
-//! here.
+//! `riesz graph check`: its messages and refusals. The answers are the library's.
 
 use serde_json::Value;
 
@@ -15,13 +14,13 @@ fn place() -> Place {
     place
 }
 
-const ASKED: &str = "graph check g.txt --treatment statin --outcome volume";
+const COMMAND: &str = "graph check g.txt --treatment statin --outcome volume";
 
 #[test]
 fn answers_are_in_words_or_json() {
     let place = place();
     let (out, err) =
-        place.good(&format!("{ASKED} --measured id,statin,age,bmi,psa --measured psa,age,volume,bmi"));
+        place.good(&format!("{COMMAND} --measured id,statin,age,bmi,psa --measured psa,age,volume,bmi"));
     assert_eq!(
         out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>(),
         [
@@ -36,17 +35,17 @@ fn answers_are_in_words_or_json() {
     place.write("s1.csv", "statin,age,bmi,psa\n1,2,3,4\n");
     place.write("s2.csv", "psa;age;volume\n1;2;3\n");
     place.write("s3.csv", "psa,age,volume\n1,2,3\n");
-    let (out, _) = place.good(&format!("{ASKED} --studies s1.csv,s3.csv --format json"));
+    let (out, _) = place.good(&format!("{COMMAND} --studies s1.csv,s3.csv --format json"));
     let answer: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(answer["how"]["adjust"], serde_json::json!(["age", "bmi"]));
     assert_eq!(answer["bridges"][0]["passive"], serde_json::json!(["age"]));
     assert!(answer["says"].as_str().unwrap().starts_with("back-door"));
     let (out, _) =
-        place.good(&format!("{ASKED} --studies s1.csv,s3.csv --randomized --differs 2:age -o a.txt"));
+        place.good(&format!("{COMMAND} --studies s1.csv,s3.csv --randomized --differs 2:age -o a.txt"));
     assert!(out.is_empty() && place.read("a.txt").starts_with("randomized, adjusting for age;"));
-    let (out, _) = place.good(&format!("{ASKED} --studies s1.csv,s3.csv --adjust bmi"));
+    let (out, _) = place.good(&format!("{COMMAND} --studies s1.csv,s3.csv --adjust bmi"));
     assert!(out.starts_with("back-door, adjusting for age and bmi;"), "{out}");
-    let (out, _) = place.good(&format!("{ASKED} --measured statin,age,bmi,psa,volume"));
+    let (out, _) = place.good(&format!("{COMMAND} --measured statin,age,bmi,psa,volume"));
     assert!(out.starts_with("back-door, adjusting for age and bmi\n"), "{out}");
 }
 
@@ -90,7 +89,7 @@ fn refusals_are_one_sentence() {
         ),
         ("--measured statin,volume --format csv", "use --format text or json"),
     ] {
-        place.bad(&format!("{ASKED} {words}"), expected);
+        place.bad(&format!("{COMMAND} {words}"), expected);
     }
     place.bad(
         "graph check g.txt --treatment dose --outcome volume --measured dose",
@@ -108,12 +107,12 @@ fn refusals_are_one_sentence() {
     );
     place.write("bytes.txt", [0xff, 0xfe, 0x00]);
     place.bad("graph check bytes.txt --treatment a --outcome b --measured a", "this is not text");
-    place.bad(&format!("{ASKED} --studies none.csv"), "there is no such file");
-    place.bad(&format!("{ASKED} --measured statin --randomized --adjust age"), "cannot be used with");
+    place.bad(&format!("{COMMAND} --studies none.csv"), "there is no such file");
+    place.bad(&format!("{COMMAND} --measured statin --randomized --adjust age"), "cannot be used with");
 }
 
-/// Asks of the effect of X on Y where the variables of `measured` are columns.
-fn asked(place: &Place, file: &str, measured: &str) -> String {
+/// Output of `graph check` for the effect of X on Y, where the variables of `measured` are columns.
+fn check_effect(place: &Place, file: &str, measured: &str) -> String {
     let (out, _) = place.good(&format!("graph check {file} --treatment X --outcome Y --measured {measured}"));
     out
 }
@@ -128,10 +127,10 @@ fn other_formulas_than_adjustments_are_shown() {
     );
     let formula =
         "P(Y | do(X)) = [Σ_W1 P(W1) P(X, Y | W1, W2)] / [Σ_W1 P(W1) P(X | W1, W2)], for any value of W2";
-    let out = asked(&place, "napkin.txt", "W1,W2,X,Y");
+    let out = check_effect(&place, "napkin.txt", "W1,W2,X,Y");
     let first = out.lines().next().unwrap();
     assert_eq!(first, format!("identified, but not by an adjustment that riesz estimates: {formula}"));
-    let out = asked(&place, "tian.txt", "X,Y,Z1,Z2,Z3");
+    let out = check_effect(&place, "tian.txt", "X,Y,Z1,Z2,Z3");
     assert!(
         out.starts_with("identified, but not by an adjustment that riesz estimates: P(Y | do(X)) = "),
         "{out}"
@@ -156,7 +155,7 @@ fn other_formulas_than_adjustments_are_shown() {
 }
 
 #[test]
-fn what_is_not_identified_has_a_hedge_and_perhaps_an_instrument() {
+fn unidentified_effects_name_hedge_and_instrument() {
     let place = Place::new();
     place.write("iv.txt", "Z -> X; X -> Y; X <-> Y");
     let words = "graph check iv.txt --treatment X --outcome Y --measured Z,X,Y";
@@ -191,7 +190,9 @@ fn graphs_of_other_packages_are_read_from_files() {
         ("bnlearn.txt", "[Z][X|Z][Y|X:Z]\n"),
         (
             "g.json",
-            "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"X\"}, {\"id\": \"Y\"}, {\"id\": \"Z\"}], \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
+            "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"X\"}, \
+             {\"id\": \"Y\"}, {\"id\": \"Z\"}], \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, \
+             {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
         ),
         ("g.csv", ",X,Y,Z\nX,0,1,0\nY,0,0,0\nZ,1,1,0\n"),
         ("arrows.txt", "X -> Y; Z → X; Z → Y"),
@@ -199,7 +200,7 @@ fn graphs_of_other_packages_are_read_from_files() {
         ("tetrad.txt", "Graph Nodes:\nX;Y;Z\n\nGraph Edges:\n1. X --> Y\n2. Z --> X\n3. Z --> Y\n"),
     ] {
         place.write(file, text);
-        let out = asked(&place, file, "X,Y,Z");
+        let out = check_effect(&place, file, "X,Y,Z");
         assert!(out.starts_with("back-door, adjusting for Z\n"), "{file}: {out}");
     }
     let (_, err) = place.good("graph check g.csv --treatment X --outcome Y --measured X,Y,Z");

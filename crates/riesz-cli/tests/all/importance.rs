@@ -1,4 +1,4 @@
-//! `riesz importance`: variances and losses taken apart, in every form.
+//! `riesz importance`: decompositions of variances and losses, in every format.
 
 use serde_json::Value;
 
@@ -127,26 +127,28 @@ fn pictures_say_what_they_show() {
     assert!(place.read("flat.svg").contains("part of the variance of y"));
 }
 
-/// A component of few places has mean 0 over the rows, and one of two features along either of them.
+/// Components have mean 0 over the rows; those of two features, along either of them.
 #[test]
-fn components_are_functions_whose_mean_is_0() {
+fn components_have_mean_zero() {
     let place = towns();
     place.good("anova m.riesz train.csv --of a --of c --of a,c -o w.csv");
     let table = cells(&place.read("w.csv"));
     assert_eq!(table[0], ["component", "output", "place", "place_2", "value", "sd"]);
     let rows = cells(&place.read("train.csv"));
-    let at = |component: &str, first: &str, second: &str| {
-        let same = |a: &str, b: &str| {
+    let value_at = |component: &str, first: &str, second: &str| {
+        let is_equal = |a: &str, b: &str| {
             a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
         };
-        let line = table.iter().find(|l| l[0] == component && same(&l[2], first) && same(&l[3], second));
+        let line =
+            table.iter().find(|l| l[0] == component && is_equal(&l[2], first) && is_equal(&l[3], second));
         number(&line.unwrap()[4])
     };
-    let mean = |of: &dyn Fn(&[String]) -> f64| rows[1..].iter().map(|row| of(row)).sum::<f64>() / 40.0;
-    let (a, c) = (mean(&|row| at("a", &row[0], "")), mean(&|row| at("c", &row[2], "")));
+    let mean =
+        |function: &dyn Fn(&[String]) -> f64| rows[1..].iter().map(|row| function(row)).sum::<f64>() / 40.0;
+    let (a, c) = (mean(&|row| value_at("a", &row[0], "")), mean(&|row| value_at("c", &row[2], "")));
     assert!(a.abs() < 1e-8 && c.abs() < 1e-8, "{a} {c}");
-    let both = mean(&|row| at("a × c", "4", &row[2]));
-    assert!(both.abs() < 1e-8 && at("a × c", "4", "u").abs() > 1e-6, "{both}");
+    let joint = mean(&|row| value_at("a × c", "4", &row[2]));
+    assert!(joint.abs() < 1e-8 && value_at("a × c", "4", "u").abs() > 1e-6, "{joint}");
     assert!(table[1..].iter().all(|line| number(&line[5]) > 0.0));
     // Every feature alone, without a posterior, as numbers and as pictures.
     let (words, _) = place.good("anova c.riesz train.csv");

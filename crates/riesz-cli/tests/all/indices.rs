@@ -1,4 +1,4 @@
-//! Values other than Shapley's, from the command line to what is made of them.
+//! Values other than Shapley's, from the command line to tables, reports and plots.
 
 use riesz::format::explanation_json::read;
 use riesz::{Explanation, ValueIndex};
@@ -18,7 +18,7 @@ fn explained(place: &Place, file: &str) -> Explanation {
 }
 
 #[test]
-fn an_index_goes_from_the_flag_to_the_page() {
+fn indices_reach_files_plots_and_reports() {
     let place = towns();
     for (flag, name, adds_up) in [
         ("banzhaf", "Banzhaf values", false),
@@ -27,14 +27,14 @@ fn an_index_goes_from_the_flag_to_the_page() {
         ("k-SII", "Shapley interaction values", true),
         ("fsii", "faithful Shapley values", true),
     ] {
-        let (_, told) =
+        let (_, err) =
             place.good(&format!("explain m.riesz train.csv --background train.csv --index {flag} -o w.json"));
         let words = if adds_up { "values add up to the predictions" } else { "each value is within" };
-        assert!(told.contains(words), "{flag}: {told}");
-        let found = explained(&place, "w.json");
-        assert_eq!(found.index, flag.parse::<ValueIndex>().unwrap());
-        assert_eq!(found.certificate().is_some_and(|c| c.holds), adds_up);
-        assert_eq!(found.sets(), if found.index.order() == 2 { 6 } else { 3 });
+        assert!(err.contains(words), "{flag}: {err}");
+        let explanation = explained(&place, "w.json");
+        assert_eq!(explanation.index, flag.parse::<ValueIndex>().unwrap());
+        assert_eq!(explanation.certificate().is_some_and(|c| c.holds), adds_up);
+        assert_eq!(explanation.sets(), if explanation.index.order() == 2 { 6 } else { 3 });
         assert!(place.good("inspect w.json").0.contains(name), "{flag}");
         place.good("report w.json -o w.html");
         place.good("plot waterfall w.json -o w.svg");
@@ -69,11 +69,11 @@ fn what_there_is_not_is_refused() {
 
 /// Owen values from lists of names, and probabilities with the classes that they belong to.
 #[test]
-fn unions_and_probabilities() {
+fn owen_values_and_values_of_probabilities() {
     let place = towns();
     place.good(r#"explain m.riesz train.csv --background train.csv --unions [["a","b"],"c"] -o w.json"#);
-    let found = explained(&place, "w.json");
-    assert!(found.index == ValueIndex::Owen && found.certificate().unwrap().holds);
+    let explanation = explained(&place, "w.json");
+    assert!(explanation.index == ValueIndex::Owen && explanation.certificate().unwrap().holds);
     for (unions, words) in
         [("a,b", "list of names"), (r#"[["a","z"]]"#, "'z'"), (r#"["a"] --index sii"#, "Owen")]
     {
@@ -86,46 +86,46 @@ fn unions_and_probabilities() {
     place.good("fit classes.csv --target y --model klr --ridge 0.1 -o c.riesz");
     place.good("explain c.riesz classes.csv --background classes.csv --probabilities -o p.json");
     let saved = read(place.read("p.json").as_bytes()).unwrap();
-    let (found, decisions) = (saved.explanation, saved.decisions.unwrap());
-    assert!(found.certificate().unwrap().holds && found.output_names == ["yes"]);
+    let (explanation, decisions) = (saved.explanation, saved.decisions.unwrap());
+    assert!(explanation.certificate().unwrap().holds && explanation.output_names == ["yes"]);
     let (class, probabilities) = decisions.probabilities[0].clone().unwrap();
     assert_eq!((class, decisions.meaning[0].as_str()), (1, "probability of yes"));
     for (i, p) in probabilities.iter().enumerate() {
-        assert!((p - found.predictions[i]).abs() < 1e-12 && (0.0..=1.0).contains(p));
+        assert!((p - explanation.predictions[i]).abs() < 1e-12 && (0.0..=1.0).contains(p));
         assert_eq!(decisions.chosen.as_ref().unwrap()[i], usize::from(*p > 0.5));
     }
     place.good("report c.riesz classes.csv --background classes.csv --probabilities -o p.html");
     assert!(place.read("p.html").contains("probability of yes"));
 }
 
-/// The strongest pairs as a table: those of all pairs, from the largest down.
+/// The strongest pairs in the table are the largest of all pairs, in descending order.
 #[test]
 fn the_strongest_pairs_go_into_a_table() {
     let place = towns();
     place.good("explain m.riesz train.csv --index fsii -o all.json");
-    let all = explained(&place, "all.json");
-    let (_, told) = place.good("explain m.riesz train.csv --index fsii --top-interactions 2 -o top.csv");
-    assert!(told.contains("30 rows searched, up to 3 pairs looked at in each; exact"), "{told}");
+    let complete = explained(&place, "all.json");
+    let (_, err) = place.good("explain m.riesz train.csv --index fsii --top-interactions 2 -o top.csv");
+    assert!(err.contains("30 rows searched, up to 3 pairs looked at in each; exact"), "{err}");
     let table = place.read("top.csv");
     let mut lines = table.lines();
     assert_eq!(lines.next(), Some("row,output,rank,feature_1,feature_2,value,bound,left_out"));
     let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
     assert_eq!(lines.len(), 60);
-    for (at, line) in lines.iter().enumerate() {
-        assert_eq!((line[0], line[2]), (&*(at / 2).to_string(), ["1", "2"][at % 2]));
+    for (position, line) in lines.iter().enumerate() {
+        assert_eq!((line[0], line[2]), (&*(position / 2).to_string(), ["1", "2"][position % 2]));
         let [value, bound, left_out] = [5, 6, 7].map(|k| line[k].parse::<f64>().unwrap());
         let mut pairs: Vec<(f64, String)> =
-            (3..6).map(|k| (all.row_values(at / 2, 0)[k], all.set_name(k))).collect();
+            (3..6).map(|k| (complete.row_values(position / 2, 0)[k], complete.set_name(k))).collect();
         pairs.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
-        assert_eq!(format!("{} × {}", line[3], line[4]), pairs[at % 2].1);
-        assert!((value - pairs[at % 2].0).abs() <= 2.0 * bound && bound < 1e-9);
+        assert_eq!(format!("{} × {}", line[3], line[4]), pairs[position % 2].1);
+        assert!((value - pairs[position % 2].0).abs() <= 2.0 * bound && bound < 1e-9);
         assert!((left_out - pairs[2].0.abs()).abs() <= 4.0 * bound);
     }
     let (json, _) = place.good("explain m.riesz train.csv --index k-sii --top-interactions 1 --format json");
     assert!(json.contains("\"feature_1\":\"") && json.matches("\"rank\":1").count() == 30);
-    let (_, told) =
+    let (_, err) =
         place.good("explain m.riesz train.csv --index k-sii --top-interactions 1 --max-pairs 1 -o t.parquet");
-    assert!(told.contains("raise --max-pairs"), "{told}");
+    assert!(err.contains("raise --max-pairs"), "{err}");
     for (flags, words) in [
         ("--top-interactions 3", "the strongest pairs are those of sii"),
         ("--index k-sii(3) --top-interactions 3", "without larger sets"),

@@ -1,42 +1,41 @@
-//! Fits through landmarks, unit by unit: interrupted, by separate commands, over other files, with the same
-//! bytes.
+//! Fits through landmarks have the same bytes when interrupted, in separate commands and over other files.
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::common::{Place, diabetes, number, texts};
 
-/// The diabetes data, over and over with a little noise, as so many CSV files of the same rows in a folder.
+/// The diabetes data four times with a little noise, as a folder of `files` CSV files.
 fn data(place: &Place, folder: &str, files: usize, reversed: bool) {
     let text = std::fs::read_to_string(diabetes()).unwrap();
     let (header, rows) = text.split_once('\n').unwrap();
-    let mut all: Vec<String> = (0..4)
+    let mut lines: Vec<String> = (0..4)
         .flat_map(|copy| {
             rows.lines().enumerate().map(move |(i, row)| {
-                let (first, rest) = row.split_once(',').unwrap();
-                format!("{},{rest}", number(first) + 1e-3 * f64::from(copy) * (i % 7) as f64)
+                let (first, remaining) = row.split_once(',').unwrap();
+                format!("{},{remaining}", number(first) + 1e-3 * f64::from(copy) * (i % 7) as f64)
             })
         })
         .collect();
     if reversed {
-        all.reverse();
+        lines.reverse();
     }
     std::fs::create_dir(place.path(folder)).unwrap();
-    for (k, part) in all.chunks(all.len().div_ceil(files)).enumerate() {
+    for (k, part) in lines.chunks(lines.len().div_ceil(files)).enumerate() {
         place.write(&format!("{folder}/part-{k:02}.csv"), format!("{header}\n{}\n", part.join("\n")));
     }
 }
 
 fn bytes(path: &Path) -> Vec<u8> {
-    let mut all = Vec::new();
-    std::fs::File::open(path).unwrap().read_to_end(&mut all).unwrap();
-    all
+    let mut content = Vec::new();
+    std::fs::File::open(path).unwrap().read_to_end(&mut content).unwrap();
+    content
 }
 
 const FIT: &str = "--target target --landmarks 40 --ridge 0.1 --seed 5";
 
-/// The coefficients of a model, as its predictions at the bundled rows to all digits.
-fn said(place: &Place, model: &str) -> String {
+/// The predictions of a model at the bundled rows to all digits, by which models are compared.
+fn predictions(place: &Place, model: &str) -> String {
     place.good(&format!("predict {model} DIABETES")).0
 }
 
@@ -48,7 +47,7 @@ fn files_and_order_do_not_matter() {
     let (_, err) = place.good(&format!("fit a {FIT} -o a.riesz"));
     assert!(err.contains("3 units of work") && err.contains("radius of the certificate"), "{err}");
     place.good(&format!("fit {}/b/*.csv {FIT} -o b.riesz", place.path("").display()));
-    assert_eq!(said(&place, "a.riesz"), said(&place, "b.riesz"));
+    assert_eq!(predictions(&place, "a.riesz"), predictions(&place, "b.riesz"));
     place.good(&format!("--threads 1 fit a {FIT} -o c.riesz"));
     assert_eq!(bytes(&place.path("a.riesz")), bytes(&place.path("c.riesz")));
     // One file in memory of one table or as units.
@@ -124,7 +123,7 @@ fn units_are_plain_commands() {
     place.good(&format!("solve {plan} -o m.riesz"));
     place.good(&format!("statistics {plan} --unit 3,1,0,2 --pass"));
     place.good(&format!("solve {plan} -o m.riesz"));
-    assert_eq!(said(&place, "whole.riesz"), said(&place, "m.riesz"));
+    assert_eq!(predictions(&place, "whole.riesz"), predictions(&place, "m.riesz"));
     let unit = |k: usize| format!("{plan}/unit-0000{k}.stat");
     place.good(&format!("merge {plan} {} {} {} -o abc.stat", unit(0), unit(1), unit(2)));
     place.good(&format!("merge {plan} {} {} -o ba.stat", unit(1), unit(0)));
@@ -250,8 +249,12 @@ fn classes_are_learnt_in_passes() {
     place.good(&format!("{fit} --checkpoint work -o n.riesz"));
     assert_eq!(bytes(&place.path("m.riesz")), bytes(&place.path("n.riesz")));
     let (out, _) = place.good("predict m.riesz a/0.csv");
-    let (told, truth) = (crate::common::cells(&out), crate::common::cells(&place.read("a/0.csv")));
-    let right = told[1..].iter().zip(&truth[1..]).filter(|(told, row)| told.contains(&row[2])).count();
+    let (predicted, truth) = (crate::common::cells(&out), crate::common::cells(&place.read("a/0.csv")));
+    let right = predicted[1..]
+        .iter()
+        .zip(&truth[1..])
+        .filter(|(prediction, row)| prediction.contains(&row[2]))
+        .count();
     assert!(right > 285, "{right}");
     place.good("explain m.riesz a/1.csv -o why.csv");
     // By hand, pass by pass.
@@ -280,18 +283,18 @@ fn classes_are_learnt_in_passes() {
     assert!(err.contains("log marginal likelihood") && err.contains("passes"), "{err}");
     let (out, _) = place.good(&format!("{fit} --posterior --checkpoint other --plan-only"));
     pass_by_pass(&place, out.trim(), 3);
-    let (told, _) = place.good("predict g.riesz b/0.csv");
-    assert_eq!(place.good("predict s.riesz b/0.csv").0, told);
+    let (averaged, _) = place.good("predict g.riesz b/0.csv");
+    assert_eq!(place.good("predict s.riesz b/0.csv").0, averaged);
     place.good(&format!("{fit} --checkpoint work -o h.riesz"));
     let latent = crate::common::cells(&place.good("predict h.riesz b/0.csv").0);
-    let told = crate::common::cells(&told);
+    let averaged = crate::common::cells(&averaged);
     assert_eq!(
-        (told[0].last().unwrap().as_str(), latent[0].last().unwrap().as_str()),
+        (averaged[0].last().unwrap().as_str(), latent[0].last().unwrap().as_str()),
         ("p(near)", "near vs far")
     );
     let number = |row: &[String]| row.last().unwrap().parse::<f64>().unwrap();
-    for (told, latent) in told[1..].iter().zip(&latent[1..]) {
-        let (average, at_mean) = (number(told) - 0.5, 1.0 / (1.0 + (-number(latent)).exp()) - 0.5);
+    for (averaged_row, latent) in averaged[1..].iter().zip(&latent[1..]) {
+        let (average, at_mean) = (number(averaged_row) - 0.5, 1.0 / (1.0 + (-number(latent)).exp()) - 0.5);
         assert!(average * at_mean >= 0.0 && average.abs() <= at_mean.abs(), "{average} {at_mean}");
     }
     place.bad("predict g.riesz b/0.csv --std", "leave out --std");

@@ -82,19 +82,19 @@ fn probabilities_follow_from_the_files_parameters() {
     let text = place.read("m.model").replace("nr_sv", "probA -1.5\nprobB 0.1\nnr_sv");
     place.write("p.model", text);
     let decisions = cells(&place.good("predict p.model n.csv --link").0);
-    let found = cells(&place.good("predict p.model n.csv").0);
-    assert_eq!(found[0], ["row", "class", "p(-1)", "p(1)"]);
-    let of = |f: f64| 1.0 / (1.0 + (-1.5 * f + 0.1).exp());
-    for (line, decision) in found[1..].iter().zip(&decisions[1..]) {
-        assert!((number(&line[3]) - of(number(&decision[1]))).abs() < 1e-14);
+    let predicted = cells(&place.good("predict p.model n.csv").0);
+    assert_eq!(predicted[0], ["row", "class", "p(-1)", "p(1)"]);
+    let probability = |f: f64| 1.0 / (1.0 + (-1.5 * f + 0.1).exp());
+    for (line, decision) in predicted[1..].iter().zip(&decisions[1..]) {
+        assert!((number(&line[3]) - probability(number(&decision[1]))).abs() < 1e-14);
     }
     let explained = cells(&place.good("explain p.model n.csv --background n.csv --probabilities").0);
-    for (line, expected) in explained[1..].iter().zip(&found[1..]) {
+    for (line, expected) in explained[1..].iter().zip(&predicted[1..]) {
         assert!((number(&line[3]) - number(&expected[3])).abs() < 1e-14);
     }
     assert!(place.good("inspect p.model").0.contains("probabilities"));
     place.good("convert p.model p.riesz");
-    assert_eq!(cells(&place.good("predict p.riesz n.csv").0), found);
+    assert_eq!(cells(&place.good("predict p.riesz n.csv").0), predicted);
     place.bad("explain m.model n.csv --background n.csv --probabilities", "probA and probB");
 }
 
@@ -120,11 +120,11 @@ fn columns_say_which_are_the_features() {
 }
 
 #[test]
-fn data_files_are_tables() {
+fn data_files_are_read_as_tables() {
     let place = place(RBF);
     let (plain, _) = place.good("predict m.model n.csv");
-    let (found, err) = place.good("predict m.model rows.svm");
-    assert_eq!(found, plain);
+    let (predicted, err) = place.good("predict m.model rows.svm");
+    assert_eq!(predicted, plain);
     assert!(err.contains("features count from 1, which is column x0"), "{err}");
     let why = "explain m.model rows.svm --background rows.svm";
     assert_eq!(place.good(why).0, place.good("explain m.model n.csv --background n.csv").0);
@@ -140,8 +140,8 @@ fn data_files_are_tables() {
         let cells: Vec<&str> = line.split(',').collect();
         let (target, features) = cells.split_last().unwrap();
         dense += &format!("{target},{}\n", features.join(","));
-        let own = features.iter().enumerate().map(|(j, cell)| format!(" {}:{cell}", j + 1));
-        sparse += &format!("{target}{}\n", own.collect::<String>());
+        let pairs = features.iter().enumerate().map(|(j, cell)| format!(" {}:{cell}", j + 1));
+        sparse += &format!("{target}{}\n", pairs.collect::<String>());
     }
     place.write("d.csv", dense);
     place.write("d", sparse);
@@ -163,7 +163,7 @@ fn data_files_are_tables() {
 }
 
 #[test]
-fn ranges_put_models_into_the_users_units() {
+fn ranges_convert_to_the_users_units() {
     let place = place(RBF);
     place.write("range.txt", "x\n-1 1\n1 0 10\n2 -4 4\n3 1 2\n");
     // Rows that svm-scale would map to those of the plain table.
@@ -174,8 +174,8 @@ fn ranges_put_models_into_the_users_units() {
     });
     place.write("units.csv", format!("x0,x1,x2\n{}", rows.collect::<String>()));
     let plain = cells(&place.good("predict m.model n.csv --link").0);
-    let found = cells(&place.good("predict m.model units.csv --scale range.txt --link").0);
-    assert!((1..6).all(|i| (number(&plain[i][1]) - number(&found[i][1])).abs() < 1e-12));
+    let rescaled = cells(&place.good("predict m.model units.csv --scale range.txt --link").0);
+    assert!((1..6).all(|i| (number(&plain[i][1]) - number(&rescaled[i][1])).abs() < 1e-12));
     place.good("convert m.model m.riesz --columns age,bmi,bp --scale range.txt");
     place.good("explain m.model units.csv --background units.csv --scale range.txt");
     place.write("broken.txt", "x\n-1 1\n1 10 10\n");
@@ -187,7 +187,7 @@ fn ranges_put_models_into_the_users_units() {
 fn explanations_are_verified() {
     let place = place(RBF);
     place.write("one.csv", "x0,x1,x2\n0.5,0.25,-1\n");
-    for (made, asked, files) in [
+    for (made, verify_options, files) in [
         ("--background n.csv", "--background n.csv", &["why.json", "why.csv", "why.parquet"][..]),
         ("", "", &["why.json", "why.csv", "why.parquet"]),
         ("--baseline one.csv", "--baseline one.csv", &["why.json", "why.csv", "why.parquet"]),
@@ -196,7 +196,8 @@ fn explanations_are_verified() {
     ] {
         for file in files {
             place.good(&format!("explain m.model n.csv {made} -o {file}"));
-            let (out, _) = place.good(&format!("verify {file} --model m.model --rows n.csv {asked}"));
+            let (out, _) =
+                place.good(&format!("verify {file} --model m.model --rows n.csv {verify_options}"));
             let compared = if made.contains("banzhaf") { 3 } else { 4 };
             assert_eq!(out.matches(" agree within").count(), compared, "{file} {made}: {out}");
         }
@@ -226,14 +227,14 @@ fn explanations_are_verified() {
     lines[2][5] = (number(&lines[2][5]) + 1e-3).to_string();
     lines[2][6] = (number(&lines[2][6]) - 1e-3).to_string();
     place.write("moved.csv", lines.iter().map(|line| line.join(",") + "\n").collect::<String>());
-    let asked = "--model m.model --rows n.csv --background n.csv --game interventional";
+    let verify_options = "--model m.model --rows n.csv --background n.csv --game interventional";
     failed(
-        &format!("verify moved.csv {asked}"),
+        &format!("verify moved.csv {verify_options}"),
         "values do not agree: differ by up to 1.0e-3; first row 1, x0",
     );
     lines[3][2] = "7".into();
     place.write("moved.csv", lines.iter().map(|line| line.join(",") + "\n").collect::<String>());
-    failed(&format!("verify moved.csv {asked}"), "sums do not agree");
+    failed(&format!("verify moved.csv {verify_options}"), "sums do not agree");
     place.bad("verify why.json --model m.model --rows few.csv", "the table of rows does not");
     place.bad("verify m.model --model m.model --rows n.csv", "what is checked is an explanation");
 }

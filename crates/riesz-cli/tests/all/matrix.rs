@@ -39,9 +39,9 @@ fn every_model_under_every_game_in_every_plot() {
                 "baseline" => "--baseline one.csv",
                 _ => "--background t.csv",
             };
-            let (_, said) =
+            let (_, err) =
                 place.good(&format!("explain {name}.riesz t.csv --game {game} {absent} -o e.json"));
-            assert!(said.contains("exact: values add up to the predictions"), "{name} {game}: {said}");
+            assert!(err.contains("exact: values add up to the predictions"), "{name} {game}: {err}");
             // Of pairs there are values in every game but the observational one.
             let of_pairs = game != "observational";
             if of_pairs {

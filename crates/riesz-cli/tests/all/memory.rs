@@ -35,8 +35,8 @@ fn two_hundred_thousand_rows_in_little_memory() {
         "explain m.riesz train.csv --game observational --ridge 0.1 --background rows.csv",
         "the observational game on 200000 reference rows takes",
     );
-    let few: String = text.lines().take(50_001).map(|l| l.to_string() + "\n").collect();
-    place.write("few.csv", few);
+    let shorter: String = text.lines().take(50_001).map(|l| l.to_string() + "\n").collect();
+    place.write("few.csv", shorter);
     let (small, large) = (resident(&place, "few.csv"), resident(&place, "rows.csv"));
     assert!(large < small + 8_000, "50,000 rows: {small} kB, 200,000 rows: {large} kB");
 }
@@ -51,8 +51,8 @@ fn resident(place: &Place, rows: &str) -> u64 {
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let found = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-        if let Some(kb) = found.and_then(|v| v.split_whitespace().next()?.parse().ok()) {
+        let peak_line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        if let Some(kb) = peak_line.and_then(|v| v.split_whitespace().next()?.parse().ok()) {
             peak = kb;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

@@ -1,10 +1,10 @@
-//! `riesz prefer`, from tables to words, tables, pictures and pages; and what it refuses.
+//! `riesz prefer`, from tables to text, tables, pictures and pages; and the input that it refuses.
 
 use riesz::format::explanation_json::read;
 
 use crate::common::{Place, estimates_lie_in_their_intervals};
 
-/// Nine items on a circle, each of which beats the next two; and their sizes, by which nobody wins.
+/// Nine items on a circle, each of which beats the next two; their sizes have no influence.
 fn circle() -> Place {
     let place = Place::new();
     let item = |i: usize| {
@@ -12,7 +12,7 @@ fn circle() -> Place {
         format!("i{i},{:.4},{:.4},{}\n", angle.cos(), angle.sin(), i * 5 % 9)
     };
     place.write("items.csv", format!("name,east,north,size\n{}", (0..9).map(item).collect::<String>()));
-    let won = (0..9).flat_map(|i| [1, 2].map(|by| format!("i{i},i{}\n", (i + by) % 9)));
+    let won = (0..9).flat_map(|i| [1, 2].map(|step| format!("i{i},i{}\n", (i + step) % 9)));
     place.write("duels.csv", format!("winner,loser\n{}", won.collect::<String>()));
     place
 }
@@ -20,11 +20,11 @@ fn circle() -> Place {
 #[test]
 fn duels_go_from_tables_to_pages() {
     let place = circle();
-    let (_, told) = place.good("prefer fit items.csv duels.csv -o m.riesz");
-    assert!(told.contains("18 duels (18 pairs met), 9 items, one connected component"), "{told}");
+    let (_, err) = place.good("prefer fit items.csv duels.csv -o m.riesz");
+    assert!(err.contains("18 duels (18 pairs met), 9 items, one connected component"), "{err}");
     assert!(
-        told.contains("0 items never lost, 0 never won") && told.contains("share of the generalised part"),
-        "{told}"
+        err.contains("0 items never lost, 0 never won") && err.contains("share of the generalised part"),
+        "{err}"
     );
     let (words, _) = place.good("prefer explain m.riesz items.csv --left i0 --right i1");
     assert!(
@@ -53,10 +53,10 @@ fn duels_go_from_tables_to_pages() {
         );
     }
     place.good("prefer explain m.riesz items.csv duels.csv --game paired --covariance -o why.json");
-    let found = read(place.read("why.json").as_bytes()).unwrap().explanation;
+    let explanation = read(place.read("why.json").as_bytes()).unwrap().explanation;
     // Data are differences, of 18 duels.
-    assert_eq!((found.rows(), found.data.width()), (18, 3));
-    assert_eq!(found.data.get(0, 2), -5.0);
+    assert_eq!((explanation.rows(), explanation.data.width()), (18, 3));
+    assert_eq!(explanation.data.get(0, 2), -5.0);
     for plot in ["beeswarm", "waterfall", "bar", "dependence --player size", "heatmap", "force"] {
         place.good(
             &format!("plot {plot} why.json -o p.svg")
@@ -74,15 +74,15 @@ fn duels_go_from_tables_to_pages() {
         "baseline --baseline i3",
         "matches --matches duels.csv",
     ] {
-        let sure = if game == "functional" { "" } else { "--covariance" };
-        let (_, told) = place
-            .good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} {sure} -o why.csv"));
-        assert!(told.contains("18 duels explained; exact"), "{game}: {told}");
+        let flag = if game == "functional" { "" } else { "--covariance" };
+        let (_, err) = place
+            .good(&format!("prefer explain m.riesz items.csv duels.csv --game {game} {flag} -o why.csv"));
+        assert!(err.contains("18 duels explained; exact"), "{game}: {err}");
         assert_eq!(place.read("why.csv").contains("sd:east"), game != "functional", "{game}");
     }
-    let (_, told) =
+    let (_, err) =
         place.good("prefer explain m.riesz items.csv duels.csv --game paired --permutations 40 -o why.csv");
-    assert!(told.contains("18 duels explained; estimated"), "{told}");
+    assert!(err.contains("18 duels explained; estimated"), "{err}");
     let (words, _) =
         place.good("prefer explain m.riesz items.csv --left i0 --right i1 --game paired --permutations 40");
     assert!(words.contains(" ± "), "{words}");
@@ -107,7 +107,7 @@ fn models_are_compared_on_pairs_that_they_have_not_seen() {
 }
 
 #[test]
-fn wide_tables_are_items_and_duels() {
+fn wide_tables_are_read_as_items_and_duels() {
     let place = circle();
     let items: Vec<Vec<String>> =
         place.read("items.csv").lines().skip(1).map(|l| l.split(',').map(String::from).collect()).collect();
@@ -118,8 +118,8 @@ fn wide_tables_are_items_and_duels() {
         .map(|i| if i % 2 == 0 { row(i, (i + 1) % 9, "left") } else { row((i + 1) % 9, i, "right") })
         .collect();
     place.write("wide.csv", format!("left_east,left_north,right_east,right_north,outcome\n{rows}"));
-    let (_, told) = place.good("prefer fit wide.csv --no-tuning -o w.riesz");
-    assert!(told.contains("9 duels (9 pairs met), 9 items"), "{told}");
+    let (_, err) = place.good("prefer fit wide.csv --no-tuning -o w.riesz");
+    assert!(err.contains("9 duels (9 pairs met), 9 items"), "{err}");
     place.write(
         "one.csv",
         place
@@ -131,14 +131,14 @@ fn wide_tables_are_items_and_duels() {
             .collect::<String>(),
     );
     place.good("prefer fit items.csv one.csv --ignore size --no-tuning -o m.riesz");
-    let of = |model: &str| place.good(&format!("prefer predict {model} items.csv duels.csv")).0;
+    let predictions = |model: &str| place.good(&format!("prefer predict {model} items.csv duels.csv")).0;
     let numbers = |text: String| -> Vec<f64> {
         text.lines()
             .skip(1)
             .flat_map(|l| l.split(',').skip(2).map(|v| v.parse().unwrap()).collect::<Vec<f64>>())
             .collect()
     };
-    for (a, b) in numbers(of("w.riesz")).iter().zip(numbers(of("m.riesz"))) {
+    for (a, b) in numbers(predictions("w.riesz")).iter().zip(numbers(predictions("m.riesz"))) {
         assert!((a - b).abs() < 1e-9, "{a} {b}");
     }
 }
@@ -189,22 +189,19 @@ fn what_is_wrong_with_duels_is_said() {
 }
 
 #[test]
-fn rankings_and_clusters_are_told() {
+fn rankings_and_clusters_are_reported() {
     let place = circle();
-    let (table, told) = place.good("prefer rank items.csv duels.csv --ignore size --circles 2 --draws 100");
+    let (table, err) = place.good("prefer rank items.csv duels.csv --ignore size --circles 2 --draws 100");
     assert!(
         table.starts_with("item,rank,rank_low,rank_high,utility,utility_low,utility_high,best\n"),
         "{table}"
     );
     assert_eq!(table.lines().count(), 10);
+    assert!(err.contains("there are cycles") && err.contains("SpecR") && err.contains("circle: i"), "{err}");
+    let (table, err) = place.good("prefer cluster items.csv duels.csv --ignore size --most 2");
     assert!(
-        told.contains("there are cycles") && told.contains("SpecR") && told.contains("circle: i"),
-        "{told}"
-    );
-    let (table, told) = place.good("prefer cluster items.csv duels.csv --ignore size --most 2");
-    assert!(
-        table.starts_with("item,cluster,probability\ni0,1,") && told.contains("1 clusters: bound"),
-        "{table}{told}"
+        table.starts_with("item,cluster,probability\ni0,1,") && err.contains("1 clusters: bound"),
+        "{table}{err}"
     );
     place.good("prefer cluster items.csv duels.csv --method spectral --clusters 2 -o c.csv");
     place.bad("prefer cluster items.csv duels.csv --method spectral", "--clusters N");
@@ -248,16 +245,18 @@ fn duels_have_sides_contexts_and_ties() {
         format!("left,right,outcome,place,venue\n{}", (0..60).map(duel).collect::<String>()),
     );
     place.good("prefer fit items.csv duels.csv --contexts place --home venue --ties model -o m.riesz");
-    let chance = |words: &str| -> f64 {
+    let win_probability = |words: &str| -> f64 {
         let (table, _) =
             place.good(&format!("prefer predict m.riesz items.csv --left p7 --right p0 {words}"));
         column(&table, "probability")[0]
     };
     // p7 has skill 9, p0 has 0.
-    assert!(chance("--context place=outdoors") > 0.6 && chance("--context place=indoors") < 0.4);
     assert!(
-        chance("--context place=outdoors --at-home left")
-            != chance("--context place=outdoors --at-home right")
+        win_probability("--context place=outdoors") > 0.6 && win_probability("--context place=indoors") < 0.4
+    );
+    assert!(
+        win_probability("--context place=outdoors --at-home left")
+            != win_probability("--context place=outdoors --at-home right")
     );
     let (words, _) =
         place.good("prefer explain m.riesz items.csv --left p7 --right p0 --context place=outdoors");
@@ -278,22 +277,22 @@ fn duels_have_sides_contexts_and_ties() {
     place.good("prefer fit items.csv duels.csv --landmarks 5 -o l.riesz");
     place.good("prefer explain l.riesz items.csv duels.csv -o why.csv");
     // All that duels may have, through as many landmarks as there are items and contexts, is the dense model.
-    let met = "--home venue --contexts place --ties model --no-tuning";
-    place.good(&format!("prefer fit items.csv duels.csv {met} -o d.riesz"));
-    place.good(&format!("prefer fit items.csv duels.csv {met} --landmarks all -o l.riesz"));
+    let options = "--home venue --contexts place --ties model --no-tuning";
+    place.good(&format!("prefer fit items.csv duels.csv {options} -o d.riesz"));
+    place.good(&format!("prefer fit items.csv duels.csv {options} --landmarks all -o l.riesz"));
     let odds = |model: &str| -> Vec<f64> {
-        let at = "--left p7 --context place=outdoors --at-home left";
-        let (table, _) = place.good(&format!("prefer predict {model} items.csv {at}"));
+        let setting = "--left p7 --context place=outdoors --at-home left";
+        let (table, _) = place.good(&format!("prefer predict {model} items.csv {setting}"));
         column(&table, "log_odds")
     };
-    let (dense, through) = (odds("d.riesz"), odds("l.riesz"));
+    let (dense, sparse) = (odds("d.riesz"), odds("l.riesz"));
     assert!(
-        dense.len() > 5 && dense.iter().zip(&through).all(|(a, b)| (a - b).abs() < 1e-4),
-        "{dense:?} {through:?}"
+        dense.len() > 5 && dense.iter().zip(&sparse).all(|(a, b)| (a - b).abs() < 1e-4),
+        "{dense:?} {sparse:?}"
     );
     place.good("prefer explain l.riesz items.csv duels.csv --home venue -o why.json");
     place.good(&format!(
-        "prefer evaluate items.csv duels.csv {met} --landmarks 4 --context-landmarks 1 \
+        "prefer evaluate items.csv duels.csv {options} --landmarks 4 --context-landmarks 1 \
                          --models nested --repeats 1"
     ));
     place.bad("prefer fit items.csv duels.csv --landmarks some -o l.riesz", "a number, 'all' or 'none'");
@@ -307,12 +306,12 @@ fn duels_have_sides_contexts_and_ties() {
     place.bad("prefer predict l.riesz items.csv duels.csv --home venue", "fitted without --home");
 }
 
-/// The values of an explanation file's rows, and its residual against their sums.
-fn told(place: &Place, file: &str) -> riesz::Explanation {
-    let found = read(place.read(file).as_bytes()).unwrap().explanation;
-    found.validate().unwrap();
-    assert!(found.certificate().unwrap().holds);
-    found
+/// The explanation in a file, which is valid and has a certificate that holds.
+fn saved_explanation(place: &Place, file: &str) -> riesz::Explanation {
+    let explanation = read(place.read(file).as_bytes()).unwrap().explanation;
+    explanation.validate().unwrap();
+    assert!(explanation.certificate().unwrap().holds);
+    explanation
 }
 
 #[test]
@@ -324,20 +323,20 @@ fn means_over_duels_are_explanations() {
     place.write("all.csv", format!("left,right\n{against}"));
     place.good("prefer explain m.riesz items.csv all.csv -o each.json");
     place.good("prefer explain m.riesz items.csv --left i0 --against all -o mean.json");
-    let (each, mean) = (told(&place, "each.json"), told(&place, "mean.json"));
-    assert_eq!((each.rows(), mean.rows()), (8, 1));
-    let average = |of: &dyn Fn(usize) -> f64| (0..8).map(of).sum::<f64>() / 8.0;
+    let (separate, mean) = (saved_explanation(&place, "each.json"), saved_explanation(&place, "mean.json"));
+    assert_eq!((separate.rows(), mean.rows()), (8, 1));
+    let average = |value: &dyn Fn(usize) -> f64| (0..8).map(value).sum::<f64>() / 8.0;
     for k in 0..3 {
-        assert!((mean.values[k] - average(&|i| each.values[i * 3 + k])).abs() < 1e-12, "{k}");
-        assert!((mean.data.get(0, k) - average(&|i| each.data.get(i, k))).abs() < 1e-12, "{k}");
+        assert!((mean.values[k] - average(&|i| separate.values[i * 3 + k])).abs() < 1e-12, "{k}");
+        assert!((mean.data.get(0, k) - average(&|i| separate.data.get(i, k))).abs() < 1e-12, "{k}");
     }
     let duel = &mean.duels.as_ref().unwrap()[0];
     assert_eq!((duel.left.as_str(), duel.right.as_str(), duel.win_probability), ("i0", "8 items", None));
     // Those whom a file names.
     place.write("some.csv", "name\ni3\ni1\n");
     place.good("prefer explain m.riesz items.csv --left i0 --against some.csv -o some.json");
-    let some = told(&place, "some.json");
-    assert!((some.values[0] - (each.values[0] + each.values[6]) / 2.0).abs() < 1e-12);
+    let subset = saved_explanation(&place, "some.json");
+    assert!((subset.values[0] - (separate.values[0] + separate.values[6]) / 2.0).abs() < 1e-12);
     let (words, _) = place.good("prefer explain m.riesz items.csv --left i0 --against some.csv");
     assert!(words.starts_with("i0 beats a random one of 2 others"), "{words}");
     // Duels from the winners' side, whichever side the table has them on; ties do not count.
@@ -345,11 +344,11 @@ fn means_over_duels_are_explanations() {
     place.write("turned.csv", "left,right,outcome\ni1,i0,right\ni4,i5,left\ni7,i2,tie\n");
     place.good("prefer explain m.riesz items.csv won.csv --mean left -o won.json");
     place.good("prefer explain m.riesz items.csv turned.csv --mean winner -o turned.json");
-    let (won, turned) = (told(&place, "won.json"), told(&place, "turned.json"));
-    for (a, b) in won.values.iter().zip(&turned.values) {
+    let (won, reversed) = (saved_explanation(&place, "won.json"), saved_explanation(&place, "turned.json"));
+    for (a, b) in won.values.iter().zip(&reversed.values) {
         assert!((a - b).abs() < 1e-12, "{a} {b}");
     }
-    assert_eq!(turned.duels.as_ref().unwrap()[0].name(), "winners against losers");
+    assert_eq!(reversed.duels.as_ref().unwrap()[0].name(), "winners against losers");
     place.good("plot waterfall mean.json -o p.svg");
     assert!(place.read("p.svg").contains("Waterfall of i0 against 8 items"));
     place.bad("prefer explain m.riesz items.csv all.csv --mean winner -o w.json", "nothing says who won");
@@ -363,20 +362,20 @@ fn means_over_duels_are_explanations() {
 }
 
 #[test]
-fn bags_meet_as_wholes() {
+fn duels_of_bags_average_over_members() {
     let place = circle();
     place.write(
         "members.csv",
         "bag,item,weight\nA,i0,1\nA,i1,3\nB,i3,1\nB,i4,1\nC,i6,1\nC,i7,1\nD,i2,1\nD,i8,2\n",
     );
     place.write("games.csv", "winner,loser\nA,B\nB,C\nC,A\nA,D\nD,B\n");
-    let (_, said) = place.good("prefer fit items.csv games.csv --members members.csv --no-tuning -o b.riesz");
-    assert!(said.contains("5 duels (5 pairs met), 4 bags, one connected component"), "{said}");
+    let (_, err) = place.good("prefer fit items.csv games.csv --members members.csv --no-tuning -o b.riesz");
+    assert!(err.contains("5 duels (5 pairs met), 4 bags, one connected component"), "{err}");
     let why = "prefer explain b.riesz items.csv --members members.csv --left A --right B";
     place.good(&format!("{why} -o bags.json"));
     place.write("pairs.csv", "left,right\ni0,i3\ni0,i4\ni1,i3\ni1,i4\n");
     place.good("prefer explain b.riesz items.csv pairs.csv -o pairs.json");
-    let (bags, pairs) = (told(&place, "bags.json"), told(&place, "pairs.json"));
+    let (bags, pairs) = (saved_explanation(&place, "bags.json"), saved_explanation(&place, "pairs.json"));
     let shares = [0.125, 0.125, 0.375, 0.375];
     for k in 0..3 {
         let mean: f64 = (0..4).map(|i| shares[i] * pairs.values[i * 3 + k]).sum();
@@ -387,9 +386,12 @@ fn bags_meet_as_wholes() {
     let cells: Vec<f64> =
         table.lines().nth(1).unwrap().split(',').skip(2).map(|v| v.parse().unwrap()).collect();
     let duel = &bags.duels.as_ref().unwrap()[0];
-    let chance = duel.win_probability.unwrap();
+    let win_probability = duel.win_probability.unwrap();
     assert!((cells[0] - bags.predictions[0]).abs() < 1e-12 && duel.name() == "A against B");
-    assert!((cells[2] - chance.probability).abs() < 1e-12 && (cells[5] - chance.superiority).abs() < 1e-12);
+    assert!(
+        (cells[2] - win_probability.probability).abs() < 1e-12
+            && (cells[5] - win_probability.superiority).abs() < 1e-12
+    );
     let (words, _) = place.good(why);
     assert!(words.starts_with("A beats B with probability 0."), "{words}");
     let fit = "prefer fit items.csv games.csv -o w.riesz --members";
@@ -408,7 +410,7 @@ fn bags_meet_as_wholes() {
 }
 
 #[test]
-fn items_have_abilities_and_users_are_new() {
+fn abilities_and_unseen_users_are_modelled() {
     let place = with_players();
     // Thrifty judges prefer the lower numbers; p3 beats everybody whatever its number.
     let duel = |k: usize| {
@@ -426,18 +428,23 @@ fn items_have_abilities_and_users_are_new() {
         let (table, _) = place.good(&format!("prefer predict m.riesz {words}"));
         table.lines().nth(1).unwrap().split(',').skip(2).map(|v| v.parse().unwrap()).collect()
     };
-    let of = |who: &str| row(&format!("items.csv --left p0 --right p7 --context judge={who}"));
-    assert!(of("ann")[0] > 0.5 && of("bob")[0] < -0.5);
+    let prediction = |who: &str| row(&format!("items.csv --left p0 --right p7 --context judge={who}"));
+    assert!(prediction("ann")[0] > 0.5 && prediction("bob")[0] < -0.5);
     // Whom the model has not met is between, and less sure; by a table too.
-    let new = of("carla");
-    assert!(new[0] < of("ann")[0] && new[0] > of("bob")[0] && new[1] > of("ann")[1] - 1e-9, "{new:?}");
+    let new = prediction("carla");
+    assert!(
+        new[0] < prediction("ann")[0]
+            && new[0] > prediction("bob")[0]
+            && new[1] > prediction("ann")[1] - 1e-9,
+        "{new:?}"
+    );
     place.write("ask.csv", "left,right,judge\np0,p7,dora\n");
     assert_eq!(row("items.csv ask.csv"), new);
     // p3 is better than its number; one of the same number and another name is not.
     place.write("others.csv", "name,skill\np3,1\nstranger,1\np5,5\n");
-    let own = row("others.csv --left p3 --right p5 --context judge=bob");
+    let known = row("others.csv --left p3 --right p5 --context judge=bob");
     let other = row("others.csv --left stranger --right p5 --context judge=bob");
-    assert!(own[0] > other[0] + 0.2 && own[1] < other[1], "{own:?} {other:?}");
+    assert!(known[0] > other[0] + 0.2 && known[1] < other[1], "{known:?} {other:?}");
     let (words, _) =
         place.good("prefer explain m.riesz items.csv --left p3 --right p7 --context judge=ann --game paired");
     assert!(words.contains("  id ") && words.contains("  skill "), "{words}");
@@ -457,7 +464,7 @@ fn items_have_abilities_and_users_are_new() {
 }
 
 #[test]
-fn the_future_and_new_contexts_are_tested_on() {
+fn evaluation_splits_by_time_and_by_context() {
     let place = circle();
     let rows: String = place
         .read("duels.csv")
@@ -473,11 +480,11 @@ fn the_future_and_new_contexts_are_tested_on() {
         ))
     };
     // Dates and numbers alike; one split, so nothing varies.
-    let (by_day, said) = table("--split time=day");
+    let (by_day, err) = table("--split time=day");
     assert_eq!(by_day, table("--split time=week").0);
     assert!(
-        by_day.starts_with("model,accuracy,auc,log_loss\n") && said.contains("one split"),
-        "{by_day}{said}"
+        by_day.starts_with("model,accuracy,auc,log_loss\n") && err.contains("one split"),
+        "{by_day}{err}"
     );
     let (seasons, _) = table("--split context=season --repeats 3");
     assert!(seasons.starts_with("model,accuracy,accuracy_sd"), "{seasons}");
@@ -513,8 +520,8 @@ fn rankings_and_clusters_are_drawn() {
 
 /// The numbers of a table's column.
 fn column(table: &str, name: &str) -> Vec<f64> {
-    let at = table.lines().next().unwrap().split(',').position(|own| own == name).unwrap();
-    table.lines().skip(1).map(|line| line.split(',').nth(at).unwrap().parse().unwrap()).collect()
+    let position = table.lines().next().unwrap().split(',').position(|title| title == name).unwrap();
+    table.lines().skip(1).map(|line| line.split(',').nth(position).unwrap().parse().unwrap()).collect()
 }
 
 #[test]
@@ -539,14 +546,14 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
     estimates_lie_in_their_intervals(&table);
     let (other, _) = place.good("prefer predict m.riesz items.csv duels.csv");
     estimates_lie_in_their_intervals(&other);
-    let of = |name: &str| column(&table, name);
+    let values = |name: &str| column(&table, name);
     // g is δ more than the log odds of a win, for all duels.
-    let margins: Vec<f64> = of("advantage").iter().zip(of("log_odds")).map(|(g, l)| g - l).collect();
+    let margins: Vec<f64> = values("advantage").iter().zip(values("log_odds")).map(|(g, l)| g - l).collect();
     assert!(margins[0] > 0.5 && margins.iter().all(|m| (m - margins[0]).abs() < 1e-9), "{margins:?}");
-    for ((low, high), (mean, sd)) in of("probability_low")
+    for ((low, high), (mean, sd)) in values("probability_low")
         .iter()
-        .zip(of("probability_high"))
-        .zip(of("log_odds").iter().zip(of("log_odds_std")))
+        .zip(values("probability_high"))
+        .zip(values("log_odds").iter().zip(values("log_odds_std")))
     {
         let sigma = |g: f64| 1.0 / (1.0 + (-g).exp());
         assert!(
@@ -555,11 +562,11 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
     }
     // The two sides and a tie are all there is.
     let (swapped, _) = place.good("prefer predict m.riesz items.csv --left p0 --right p7");
-    let (one, _) = place.good("prefer predict m.riesz items.csv --left p7 --right p0");
-    let all = column(&one, "probability")[0]
-        + column(&one, "probability_tie")[0]
+    let (forward, _) = place.good("prefer predict m.riesz items.csv --left p7 --right p0");
+    let total = column(&forward, "probability")[0]
+        + column(&forward, "probability_tie")[0]
         + column(&swapped, "probability")[0];
-    assert!((all - 1.0).abs() < 1e-9, "{all}");
+    assert!((total - 1.0).abs() < 1e-9, "{total}");
     let (words, _) = place.good("prefer explain m.riesz items.csv --left p7 --right p0");
     assert!(
         words.contains("they tie with probability") && words.contains("advantage (log odds of a win"),
@@ -569,9 +576,9 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
     estimates_lie_in_their_intervals(&ranks);
 }
 
-/// A leaderboard of names alone, from each way to say who won.
+/// A leaderboard of items with names only, from each notation of outcomes.
 #[test]
-fn duels_are_read_as_people_have_them() {
+fn outcomes_are_read_in_all_notations() {
     let place = Place::new();
     let ends: Vec<(&str, &str, f64)> = vec![
         ("ann", "bob", 1.0),
@@ -597,10 +604,10 @@ fn duels_are_read_as_people_have_them() {
     };
     let rank = "prefer rank d.csv --draws 64 --sides one,other";
     place.write("d.csv", table(["left", "right", "tie"], false));
-    let (expected, said) = place.good(&format!("{rank} --outcome end"));
+    let (expected, err) = place.good(&format!("{rank} --outcome end"));
     assert!(
-        said.contains("7 duels (3 pairs met), 3 items") && said.contains("nothing is known of items"),
-        "{said}"
+        err.contains("7 duels (3 pairs met), 3 items") && err.contains("nothing is known of items"),
+        "{err}"
     );
     assert!(expected.starts_with("item,rank,rank_low,rank_high,utility") && expected.lines().count() == 4);
     estimates_lie_in_their_intervals(&expected);
@@ -627,9 +634,9 @@ fn duels_are_read_as_people_have_them() {
     assert_eq!(place.good(&format!("{rank} --scores here,there")).0, expected);
     let counts = "one,other,w,l,t\nann,bob,1,1,0\nbob,cid,1,0,1\ncid,ann,1,2,0\n";
     place.write("d.csv", counts);
-    let (found, said) = place.good(&format!("{rank} --wins w,l,t"));
-    assert_eq!(found, expected);
-    assert!(said.contains("7 duels (3 pairs met)"), "{said}");
+    let (counted, err) = place.good(&format!("{rank} --wins w,l,t"));
+    assert_eq!(counted, expected);
+    assert!(err.contains("7 duels (3 pairs met)"), "{err}");
     // A table of names is a table of items without columns.
     place.write("names.csv", "name\nann\nbob\ncid\n");
     assert_eq!(
@@ -651,7 +658,7 @@ fn duels_are_read_as_people_have_them() {
 
 /// Seven wins to three: a difference of log(7/3), with a standard error of √(1/7 + 1/3).
 #[test]
-fn counts_of_wins_are_those_of_bradley_and_terry() {
+fn counts_of_wins_equal_repeated_duels() {
     let place = Place::new();
     place.write("agg.csv", "player_1,player_2,wins_1,wins_2\nModel1,Model2,7,3\n");
     place.write(
@@ -662,18 +669,18 @@ fn counts_of_wins_are_those_of_bradley_and_terry() {
     place.good("prefer fit long.csv -o l.riesz");
     let odds = |model: &str| place.good(&format!("prefer predict {model} --left Model1 --right Model2")).0;
     assert_eq!(odds("a.riesz"), odds("l.riesz"));
-    let found = column(&odds("a.riesz"), "log_odds")[0];
-    assert!(found > 0.1 && found < (7.0_f64 / 3.0).ln(), "{found}");
+    let advantage = column(&odds("a.riesz"), "log_odds")[0];
+    assert!(advantage > 0.1 && advantage < (7.0_f64 / 3.0).ln(), "{advantage}");
     place.write("ask.csv", "left,right\nModel2,Model1\n");
     let (table, _) = place.good("prefer predict a.riesz ask.csv");
-    assert!((column(&table, "log_odds")[0] + found).abs() < 1e-9);
+    assert!((column(&table, "log_odds")[0] + advantage).abs() < 1e-9);
     estimates_lie_in_their_intervals(&table);
     place.write("new.csv", "left,right\nModel2,Model3\n");
     place.bad("prefer predict a.riesz new.csv", "does not have: 'Model3'");
     place.bad("prefer fit agg.csv --sides player_1,player_2 --wins wins_1 -o b.riesz", "two columns of wins");
 }
 
-/// Names alone, with a home and ties of their own; the home team is named.
+/// Teams with names only, with a home advantage and ties; a column names the home team.
 #[test]
 fn teams_without_properties_have_a_home_and_ties() {
     let place = Place::new();
@@ -689,10 +696,10 @@ fn teams_without_properties_have_a_home_and_ties() {
     let read =
         "games.csv --sides home_team,away_team --scores home_goals,away_goals --home home_team --ties model";
     place.good(&format!("prefer fit {read} -o m.riesz"));
-    let chance =
-        |at: &str| place.good(&format!("prefer predict m.riesz --left A --right B --at-home {at}")).0;
-    assert!(column(&chance("left"), "probability")[0] > column(&chance("right"), "probability")[0]);
-    estimates_lie_in_their_intervals(&chance("none"));
+    let prediction =
+        |side: &str| place.good(&format!("prefer predict m.riesz --left A --right B --at-home {side}")).0;
+    assert!(column(&prediction("left"), "probability")[0] > column(&prediction("right"), "probability")[0]);
+    estimates_lie_in_their_intervals(&prediction("none"));
     let (ranks, _) = place.good(&format!("prefer rank {read} --draws 64"));
     assert!(ranks.lines().nth(1).unwrap().starts_with("A,1,"), "{ranks}");
     estimates_lie_in_their_intervals(&ranks);
@@ -702,25 +709,25 @@ fn teams_without_properties_have_a_home_and_ties() {
 }
 
 #[test]
-fn duels_without_an_outcome_are_left_out_if_that_is_said() {
+fn duels_without_an_outcome_are_dropped_on_request() {
     let place = Place::new();
     place.write("p.csv", "name,x\nAnn,1\nBob,2\nCid,3\n");
     place.write("d.csv", "left,right,outcome\nAnn,Bob,left\nBob,Cid,\nAnn,Cid,right\nCid,Ann,left\n");
     place.bad("prefer fit p.csv d.csv --no-tuning -o m.riesz", "row 2 of column 'outcome' is empty");
     place.bad("prefer fit p.csv d.csv --no-tuning -o m.riesz", "--missing drop");
-    let (_, said) = place.good("prefer fit p.csv d.csv --no-tuning --missing drop -o m.riesz");
+    let (_, err) = place.good("prefer fit p.csv d.csv --no-tuning --missing drop -o m.riesz");
     assert!(
-        said.contains("1 duels without an outcome were left out") && said.contains("3 duels (2 pairs met)"),
-        "{said}"
+        err.contains("1 duels without an outcome were left out") && err.contains("3 duels (2 pairs met)"),
+        "{err}"
     );
     place.good("prefer predict m.riesz p.csv d.csv");
     place.good("prefer explain m.riesz p.csv d.csv --mean winner -o w.json");
-    assert_eq!(told(&place, "w.json").duels.unwrap()[0].name(), "winners against losers");
+    assert_eq!(saved_explanation(&place, "w.json").duels.unwrap()[0].name(), "winners against losers");
 }
 
-/// Options that could only ever be an error are not offered.
+/// Options that could never succeed are not offered.
 #[test]
-fn options_of_each_command_can_work() {
+fn commands_offer_only_applicable_options() {
     let place = Place::new();
     let help = |command: &str| place.good(&format!("prefer {command} --help")).0;
     for option in ["--contexts", "--users", "--landmarks", "--context-landmarks"] {
@@ -749,8 +756,8 @@ fn options_of_each_command_can_work() {
     let duels = (0..40).map(duel).collect::<String>();
     items.write("duels.csv", format!("left,right,outcome,h\n{duels}"));
     for option in ["--ability", "--home h", "--ability --home h --ties model"] {
-        let (table, said) = items.good(&format!("prefer rank items.csv duels.csv --draws 64 {option}"));
+        let (table, err) = items.good(&format!("prefer rank items.csv duels.csv --draws 64 {option}"));
         estimates_lie_in_their_intervals(&table);
-        assert!(table.lines().count() == 11 && said.contains("log marginal likelihood"), "{option}: {said}");
+        assert!(table.lines().count() == 11 && err.contains("log marginal likelihood"), "{option}: {err}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tables as people have them: what columns are taken for, in every format, and what is refused.
+//! Tables in every format: the kinds inferred for their columns, and the tables that are refused.
 
 use std::path::Path;
 
@@ -23,8 +23,8 @@ fn every_table_of_the_corpus_is_read_or_refused_as_expected() {
             continue;
         }
         let (out, _) = place.good(&words);
-        let found: Value = serde_json::from_str(&out).unwrap();
-        let columns = found["columns"].as_array().unwrap();
+        let inspected: Value = serde_json::from_str(&out).unwrap();
+        let columns = inspected["columns"].as_array().unwrap();
         let wanted = case["columns"].as_object().unwrap();
         assert_eq!(columns.len(), wanted.len(), "{file}: {out}");
         for column in columns {
@@ -75,8 +75,8 @@ fn fits_are_the_same_however_numbers_are_written() {
     ] {
         assert!(fit(file).contains(remark), "{file}");
         // New rows are told of, too.
-        let (found, err) = place.good(&format!("predict {file}.riesz {file}"));
-        assert!(found == expected && err.contains(remark), "{file}: {err}");
+        let (predicted, err) = place.good(&format!("predict {file}.riesz {file}"));
+        assert!(predicted == expected && err.contains(remark), "{file}: {err}");
         assert_eq!(place.good(&format!("predict {file}.riesz plain.csv")).0, expected);
     }
 }
@@ -190,8 +190,9 @@ fn missing_cells_can_be_compared() {
     place.bad("compare before.csv after.csv", "after.csv: row 1 (line 2) of column 'x' is empty");
     let (out, _) =
         place.good("compare before.csv after.csv --missing compare --permutations 200 --format csv");
-    let found = cells(&out);
-    let p = |name: &str| -> f64 { found.iter().find(|row| row[0] == name).unwrap()[4].parse().unwrap() };
+    let comparisons = cells(&out);
+    let p =
+        |name: &str| -> f64 { comparisons.iter().find(|row| row[0] == name).unwrap()[4].parse().unwrap() };
     assert!(p("x is missing") < 0.02 && p("c") < 0.02, "{out}");
     let (_, err) = place.good("compare before.csv after.csv --missing drop --permutations 20");
     assert!(err.contains("after.csv: 30 of 60 rows with missing cells were left out"), "{err}");
@@ -250,9 +251,9 @@ fn units_of_the_training_data_are_kept_in_the_model() {
         );
         let (expected, err) = place.good("predict kg.riesz kg.csv");
         assert!(!err.contains("without a unit"), "{err}");
-        let (found, err) = place.good("predict kg.riesz plain.csv");
+        let (actual, err) = place.good("predict kg.riesz plain.csv");
         assert!(err.contains("has numbers without a unit, which are taken for kg"), "{err}");
-        assert_eq!(found, expected);
+        assert_eq!(actual, expected);
         place.good(&format!("fit plain.csv --target y {fit} -o plain.riesz"));
         place.bad("predict plain.riesz kg.csv", "the model was fitted to numbers without a unit");
         assert_eq!(place.good("predict plain.riesz kg.csv --column b=number").0, expected);

@@ -1,4 +1,4 @@
-//! Mean |value| a player, and how sure it is.
+//! Mean |value| of each player, with its interval.
 
 use riesz::Exactness;
 
@@ -11,11 +11,11 @@ pub(super) static PLOT: Plot =
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let width = options.width as f64;
     let mean = e.mean_abs(options.output);
-    let (named, rest) = shown(e.ranking(options.output), options.max_display);
+    let (named, omitted) = shown(e.ranking(options.output), options.max_display);
     let mut lines: Vec<(Option<usize>, String, f64)> =
         named.iter().map(|&j| (Some(j), e.set_name(j), mean[j])).collect();
-    if !rest.is_empty() {
-        lines.push((None, rest_label(e, rest.len()), rest.iter().map(|&j| mean[j]).sum()));
+    if !omitted.is_empty() {
+        lines.push((None, rest_label(e, omitted.len()), omitted.iter().map(|&j| mean[j]).sum()));
     }
     // How far means may be off: under a posterior no less than that, whatever rows have in common; else over
     // rows.
@@ -23,10 +23,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let over_rows = spans(e, options.output).filter(|_| sd.is_none());
     let span = |player: &Option<usize>, value: f64| match (&sd, player) {
         (Some(sd), player) => {
-            let of = player.map_or_else(|| rest.iter().map(|&j| sd[j]).sum::<f64>(), |j| sd[j]);
-            Some([(value - REACH * of).max(0.0), value + REACH * of])
+            let deviation = player.map_or_else(|| omitted.iter().map(|&j| sd[j]).sum::<f64>(), |j| sd[j]);
+            Some([(value - REACH * deviation).max(0.0), value + REACH * deviation])
         }
-        (None, Some(j)) => over_rows.as_ref().map(|all| all[*j]),
+        (None, Some(j)) => over_rows.as_ref().map(|intervals| intervals[*j]),
         (None, None) => None,
     };
     let ends = lines.iter().map(|l| span(&l.0, l.2).map_or(l.2, |[_, high]| high.max(l.2)));
@@ -47,10 +47,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     };
     let mut canvas = Canvas::new(options.theme);
     let over = format!(", 95 % interval over {}", e.row_words()[1]);
-    let told = if over_rows.is_some() && e.rows() > 1 { &over[..] } else { sure(e) };
+    let suffix = if over_rows.is_some() && e.rows() > 1 { &over[..] } else { interval_label(e) };
     // Of a single row there is no mean.
     let mean = if e.rows() > 1 { "mean " } else { "" };
-    x_axis(&mut canvas, scale, top, bottom, &format!("{mean}|{}|{told}", e.value_name()));
+    x_axis(&mut canvas, scale, top, bottom, &format!("{mean}|{}|{suffix}", e.value_name()));
     for (k, (player, name, value)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         if let Some(j) = player {
@@ -59,11 +59,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         canvas.rect(0.0, y - pitch / 2.0, room + 18.0, pitch, Paint::Paper, 1.0);
         canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
         let paint = if player.is_some() { Paint::Down } else { Paint::Neutral };
-        canvas.rect(scale.from, y - 8.0, scale.at(*value) - scale.from, 16.0, paint, 1.0);
-        let mut end = scale.at(*value);
+        canvas.rect(scale.from, y - 8.0, scale.pixel(*value) - scale.from, 16.0, paint, 1.0);
+        let mut end = scale.pixel(*value);
         if let Some([low, high]) = span(player, *value) {
-            canvas.whisker(scale.at(low), scale.at(high), y);
-            end = end.max(scale.at(high));
+            canvas.whisker(scale.pixel(low), scale.pixel(high), y);
+            end = end.max(scale.pixel(high));
         }
         canvas.text((end + 6.0, y), &write(*value), Anchor::Start, Paint::Ink, numbers + 20.0);
         if player.is_some() {
@@ -83,15 +83,15 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.finish(width, bottom + 42.0, "Importance of features", &about, "")
 }
 
-/// By set how far the mean |value| can be off, 19 times in 20: over rows, if there are several; else of an
-/// estimated value.
+/// The 95 % interval of the mean |value| of each set: over rows, if there are several; otherwise of an estimated
+/// value.
 fn spans(e: &Explanation, output: usize) -> Option<Vec<[f64; 2]>> {
     if e.rows() > 1 {
         // Squares of the largest values that can be drawn are beyond numbers.
-        let known = |all: &Vec<[f64; 2]>| all.iter().flatten().all(|end| end.is_finite());
+        let known = |intervals: &Vec<[f64; 2]>| intervals.iter().flatten().all(|end| end.is_finite());
         return e.importance(output).interval(0.95).filter(known);
     }
     let Exactness::Estimated { std_error, .. } = &e.exactness else { return None };
-    let own = e.row_values(0, output).iter().zip(&std_error[output * e.sets()..]);
-    Some(own.map(|(v, se)| [(v.abs() - 1.96 * se).max(0.0), v.abs() + 1.96 * se]).collect())
+    let estimates = e.row_values(0, output).iter().zip(&std_error[output * e.sets()..]);
+    Some(estimates.map(|(v, se)| [(v.abs() - 1.96 * se).max(0.0), v.abs() + 1.96 * se]).collect())
 }

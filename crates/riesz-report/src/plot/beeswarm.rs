@@ -1,4 +1,4 @@
-//! One dot a row and player: value across, feature value in colour.
+//! One dot for each row and player: the value across, the feature value in colour.
 
 use super::*;
 
@@ -12,17 +12,17 @@ pub(super) static PLOT: Plot = Plot {
 
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
-    let (named, rest) = shown(e.ranking(o), options.max_display);
+    let (named, omitted) = shown(e.ranking(o), options.max_display);
     let mut lines: Vec<(Option<usize>, String, Vec<f64>)> = named
         .iter()
         .map(|&j| (Some(j), e.set_name(j), (0..n).map(|i| e.row_values(i, o)[j]).collect()))
         .collect();
-    if !rest.is_empty() {
-        let sum = |i| rest.iter().map(|&j| e.row_values(i, o)[j]).sum();
-        lines.push((None, rest_label(e, rest.len()), (0..n).map(sum).collect()));
+    if !omitted.is_empty() {
+        let sum = |i| omitted.iter().map(|&j| e.row_values(i, o)[j]).sum();
+        lines.push((None, rest_label(e, omitted.len()), (0..n).map(sum).collect()));
     }
     let colours: Vec<Option<Colours<'_>>> =
-        lines.iter().map(|(player, ..)| player.and_then(|j| Colours::of(e, j))).collect();
+        lines.iter().map(|(player, ..)| player.and_then(|j| Colours::for_player(e, j))).collect();
     let numbers = colours.iter().flatten().any(|c| c.names().is_empty());
     let labels = lines.iter().zip(&colours).flat_map(|(line, colours)| {
         let names = colours.as_ref().map_or(&[][..], Colours::names);
@@ -34,22 +34,22 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (pitch, top) = (34.0, 10.0);
     let bottom = top + pitch * lines.len() as f64;
     // Half of the interval of each dot, where they are few.
-    let few = if n <= FEW { n } else { 0 };
+    let with_intervals = if n <= MAX_ROWS_WITH_INTERVALS { n } else { 0 };
     let reach_of = |player: &Option<usize>, i: usize| match player {
         Some(j) => reach(e, i, o, &[*j]),
-        None => reach(e, i, o, &rest),
+        None => reach(e, i, o, &omitted),
     };
     let reaches: Vec<Vec<Option<f64>>> =
-        lines.iter().map(|(player, ..)| (0..few).map(|i| reach_of(player, i)).collect()).collect();
+        lines.iter().map(|(player, ..)| (0..with_intervals).map(|i| reach_of(player, i)).collect()).collect();
     let whiskers = lines.iter().zip(&reaches).flat_map(|(line, reaches)| {
         line.2.iter().zip(reaches).filter_map(|(v, reach)| Some([v - (*reach)?, v + (*reach)?])).flatten()
     });
-    let all = lines.iter().flat_map(|l| l.2.iter().copied()).chain([0.0]).chain(whiskers);
-    let scale = Scale::around(all, room + 22.0, width - 64.0);
+    let extent = lines.iter().flat_map(|l| l.2.iter().copied()).chain([0.0]).chain(whiskers);
+    let scale = Scale::covering(extent, room + 22.0, width - 64.0);
     let mut canvas = Canvas::new(options.theme);
-    let intervals = if few > 0 { sure(e) } else { "" };
+    let intervals = if with_intervals > 0 { interval_label(e) } else { "" };
     x_axis(&mut canvas, scale, top, bottom, &(value_name(e, o) + intervals));
-    let zero = scale.at(0.0);
+    let zero = scale.pixel(0.0);
     canvas.line((zero, top), (zero, bottom), Paint::Muted, false);
     let diameter = if n > 1000 { 3.4 } else { 4.6 };
     for (k, (player, name, values)) in lines.iter().enumerate() {
@@ -69,12 +69,12 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         let dots: Vec<(f64, f64, Paint)> = (0..n)
             .map(|i| {
                 let paint = colours[k].as_ref().map_or(Paint::Neutral, |c| c.paint(i));
-                (scale.at(values[i]), y + offsets[i], paint)
+                (scale.pixel(values[i]), y + offsets[i], paint)
             })
             .collect();
         let rules = dots.iter().zip(values).zip(&reaches[k]).filter_map(|((dot, v), reach)| {
             let reach = (*reach)?;
-            Some([(scale.at(v - reach), dot.1), (scale.at(v + reach), dot.1)])
+            Some([(scale.pixel(v - reach), dot.1), (scale.pixel(v + reach), dot.1)])
         });
         canvas.rules(&rules.collect::<Vec<_>>(), Paint::Neutral, 0.4);
         canvas.dots(&dots, diameter);
@@ -84,15 +84,21 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     }
     let high = (top + 200.0).min(bottom);
     // Of duels feature values are differences.
-    let what = if e.duels.is_some() { "left − right" } else { "Feature value" };
+    let colour_name = if e.duels.is_some() { "left − right" } else { "Feature value" };
     if numbers {
-        colour_bar(&mut canvas, (width - 50.0, 44.0), (top, high.max(top + 30.0)), ["Low", "High"], what);
+        colour_bar(
+            &mut canvas,
+            (width - 50.0, 44.0),
+            (top, high.max(top + 30.0)),
+            ["Low", "High"],
+            colour_name,
+        );
     }
     let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
-    let [_, many] = e.row_words();
+    let [_, plural] = e.row_words();
     let about = format!(
-        "One dot for each of {n} {many} and each feature: to the right it raises the model’s output, to the \
-         left it lowers it; orange dots are high feature values, blue dots low ones, and categories have \
+        "One dot for each of {n} {plural} and each feature: to the right it raises the model’s output, to \
+         the left it lowers it; orange dots are high feature values, blue dots low ones, and categories have \
          colours of their own. Most important: {}.",
         names.join(", ")
     );
@@ -107,7 +113,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.finish(
         width,
         bottom + 42.0,
-        &format!("{} of all {many}", capital(&e.index.names())),
+        &format!("{} of all {plural}", capital(&e.index.names())),
         &about,
         &axis,
     )
@@ -116,7 +122,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
 /// Offsets from the middle line: points in the same narrow bin are stacked alternately above and below it,
 /// squeezed to `height` if one stack is taller.
 fn swarm(values: &[f64], scale: Scale, diameter: f64, height: f64) -> Vec<f64> {
-    let bin_of = |v: f64| ((scale.at(v) - scale.from) / (diameter * 0.6)).floor() as i64;
+    let bin_of = |v: f64| ((scale.pixel(v) - scale.from) / (diameter * 0.6)).floor() as i64;
     let mut stacks = std::collections::BTreeMap::<i64, Vec<usize>>::new();
     for (i, &v) in values.iter().enumerate() {
         stacks.entry(bin_of(v)).or_default().push(i);

@@ -7,21 +7,25 @@ use super::*;
 /// Height of a variable's box.
 const BOX: f64 = 24.0;
 
-/// What a variable is there for.
-fn role(found: &Identification, graph: &Graph, name: &str) -> (Paint, &'static str) {
-    let is = |names: &[String]| names.iter().any(|own| own == name);
-    let through = match &found.how {
-        riesz::causal::How::FrontDoor { through, .. } => through.as_slice(),
+/// The role of a variable in an identification.
+fn role(identification: &Identification, graph: &Graph, name: &str) -> (Paint, &'static str) {
+    let is = |names: &[String]| names.iter().any(|listed| listed == name);
+    let mediators = match &identification.strategy {
+        riesz::causal::EffectStrategy::FrontDoor { mediators: through, .. } => through.as_slice(),
         _ => &[],
     };
     match () {
-        () if is(&found.treatments) || is(&found.without_effect) => (Paint::Up, "treatment"),
-        () if found.outcome == name => (Paint::Down, "outcome"),
-        () if is(through) => (Paint::Level(4), "front door"),
-        () if is(found.adjustment()) || found.stages().iter().any(|stage| is(&stage.columns())) => {
+        () if is(&identification.treatments) || is(&identification.without_effect) => {
+            (Paint::Up, "treatment")
+        }
+        () if identification.outcome == name => (Paint::Down, "outcome"),
+        () if is(mediators) => (Paint::Level(4), "front door"),
+        () if is(identification.adjustment())
+            || identification.stages().iter().any(|stage| is(&stage.columns())) =>
+        {
             (Paint::Level(4), "adjusted for")
         }
-        () if found.bridges.iter().any(|bridge| is(&bridge.mediators)) => {
+        () if identification.bridges.iter().any(|bridge| is(&bridge.mediators)) => {
             (Paint::Level(2), "shared by studies")
         }
         () if graph.latent().contains(&name) => (Paint::Neutral, "never measured"),
@@ -30,15 +34,15 @@ fn role(found: &Identification, graph: &Graph, name: &str) -> (Paint, &'static s
 }
 
 /// The roles of a graph's variables with their colours, each once.
-fn roles(graph: &Graph, found: &Identification) -> Vec<(Paint, String)> {
-    let mut all: Vec<(Paint, String)> = Vec::new();
+fn roles(graph: &Graph, identification: &Identification) -> Vec<(Paint, String)> {
+    let mut entries: Vec<(Paint, String)> = Vec::new();
     for name in graph.variables() {
-        let (paint, said) = role(found, graph, name);
-        if !all.iter().any(|(_, own)| own == said) {
-            all.push((paint, said.into()));
+        let (paint, label) = role(identification, graph, name);
+        if !entries.iter().any(|(_, existing)| existing == label) {
+            entries.push((paint, label.into()));
         }
     }
-    all
+    entries
 }
 
 /// A place in a layer: a variable, or where an arrow passes.
@@ -99,23 +103,23 @@ fn layout(graph: &Graph) -> Layout {
         }
     }
     let place = |layers: &[Vec<usize>]| {
-        let mut at = vec![0.0; slots.len()];
-        for own in layers {
-            own.iter().enumerate().for_each(|(k, &s)| at[s] = (k as f64 + 0.5) / own.len() as f64);
+        let mut position = vec![0.0; slots.len()];
+        for layer in layers {
+            layer.iter().enumerate().for_each(|(k, &s)| position[s] = (k as f64 + 0.5) / layer.len() as f64);
         }
-        at
+        position
     };
     for sweep in 0..8 {
         let order: Vec<usize> =
             if sweep % 2 == 0 { (0..layers.len()).collect() } else { (0..layers.len()).rev().collect() };
         for l in order {
-            let at = place(&layers);
+            let position = place(&layers);
             let mean = |s: usize| {
-                let own = &neighbours[s];
-                if own.is_empty() {
-                    at[s]
+                let adjacent = &neighbours[s];
+                if adjacent.is_empty() {
+                    position[s]
                 } else {
-                    own.iter().map(|n| at[*n]).sum::<f64>() / own.len() as f64
+                    adjacent.iter().map(|n| position[*n]).sum::<f64>() / adjacent.len() as f64
                 }
             };
             layers[l].sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
@@ -124,30 +128,30 @@ fn layout(graph: &Graph) -> Layout {
     Layout { slots, layers, arrows }
 }
 
-pub(super) fn draw(graph: &Graph, found: &Identification, options: &PlotOptions) -> Svg {
+pub(super) fn draw(graph: &Graph, identification: &Identification, options: &PlotOptions) -> Svg {
     let (width, names) = (options.width as f64, graph.variables());
     let Layout { slots, layers, arrows } = layout(graph);
     // A narrow picture goes from top to bottom.
     let down = width < 480.0;
-    let most = layers.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let widest = layers.iter().map(Vec::len).max().unwrap_or(1) as f64;
     let deep = layers.len() as f64;
-    let keys = roles(graph, found);
+    let keys = roles(graph, identification);
     let top = 16.0 + 18.0 * legend_breaks(&keys, width - 16.0).len() as f64;
-    let height = if down { 74.0 * deep } else { (58.0 * most).max(120.0) };
-    let room = if down { width / most } else { width / deep } - if down { 12.0 } else { 44.0 };
-    let mut at = vec![(0.0, 0.0); slots.len()];
-    for (l, own) in layers.iter().enumerate() {
-        for (k, &s) in own.iter().enumerate() {
+    let height = if down { 74.0 * deep } else { (58.0 * widest).max(120.0) };
+    let room = if down { width / widest } else { width / deep } - if down { 12.0 } else { 44.0 };
+    let mut centres = vec![(0.0, 0.0); slots.len()];
+    for (l, layer) in layers.iter().enumerate() {
+        for (k, &s) in layer.iter().enumerate() {
             let along = (l as f64 + 0.5) / deep;
-            let aside = (k as f64 + 0.5) / own.len() as f64;
-            at[s] = if down {
-                (aside * width, top + along * height)
+            let across = (k as f64 + 0.5) / layer.len() as f64;
+            centres[s] = if down {
+                (across * width, top + along * height)
             } else {
-                (along * width, top + aside * height)
+                (along * width, top + across * height)
             };
         }
     }
-    let half: Vec<f64> = slots
+    let half_width: Vec<f64> = slots
         .iter()
         .map(|slot| {
             slot.variable
@@ -156,27 +160,27 @@ pub(super) fn draw(graph: &Graph, found: &Identification, options: &PlotOptions)
         .collect();
     // Where a line towards `to` leaves the box of a slot.
     let border = |s: usize, to: (f64, f64)| {
-        let (x, y) = at[s];
+        let (x, y) = centres[s];
         let (dx, dy) = (to.0 - x, to.1 - y);
-        if half[s] == 0.0 || (dx == 0.0 && dy == 0.0) {
+        if half_width[s] == 0.0 || (dx == 0.0 && dy == 0.0) {
             return (x, y);
         }
-        let by = ((half[s] + 3.0) / dx.abs().max(1e-9)).min((BOX / 2.0 + 3.0) / dy.abs().max(1e-9));
-        (x + dx * by.min(1.0), y + dy * by.min(1.0))
+        let ratio = ((half_width[s] + 3.0) / dx.abs().max(1e-9)).min((BOX / 2.0 + 3.0) / dy.abs().max(1e-9));
+        (x + dx * ratio.min(1.0), y + dy * ratio.min(1.0))
     };
     let mut canvas = Canvas::new(options.theme);
     for way in &arrows {
-        let mut points: Vec<(f64, f64)> = way.iter().map(|&s| at[s]).collect();
-        let last = points.len() - 1;
+        let mut points: Vec<(f64, f64)> = way.iter().map(|&s| centres[s]).collect();
+        let end = points.len() - 1;
         points[0] = border(way[0], points[1]);
-        points[last] = border(way[last], points[last - 1]);
-        canvas.bent(&points, Paint::Muted, false);
-        head(&mut canvas, points[last - 1], points[last]);
+        points[end] = border(way[end], points[end - 1]);
+        canvas.stroke_path(&points, Paint::Muted, false);
+        head(&mut canvas, points[end - 1], points[end]);
     }
     let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
     for (a, b) in graph.confounded() {
         let (a, b) = (places[a], places[b]);
-        let (from, to) = (at[a], at[b]);
+        let (from, to) = (centres[a], centres[b]);
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         // Beside the straight way, where an arrow may be.
         let middle = ((from.0 + to.0) / 2.0 + 0.28 * dy, (from.1 + to.1) / 2.0 - 0.28 * dx.abs());
@@ -184,23 +188,23 @@ pub(super) fn draw(graph: &Graph, found: &Identification, options: &PlotOptions)
         let arc: Vec<(f64, f64)> = (0..=24)
             .map(|k| {
                 let t = f64::from(k) / 24.0;
-                let by = [(1.0 - t) * (1.0 - t), 2.0 * t * (1.0 - t), t * t];
-                let mix = |p: [f64; 3]| p.iter().zip(by).map(|(p, by)| p * by).sum::<f64>();
+                let weights = [(1.0 - t) * (1.0 - t), 2.0 * t * (1.0 - t), t * t];
+                let mix = |p: [f64; 3]| p.iter().zip(weights).map(|(p, weight)| p * weight).sum::<f64>();
                 let y: f64 = mix([start.1, middle.1, end.1]);
                 (mix([start.0, middle.0, end.0]), y.max(top - 8.0))
             })
             .collect();
-        canvas.bent(&arc, Paint::Muted, true);
+        canvas.stroke_path(&arc, Paint::Muted, true);
         head(&mut canvas, arc[1], arc[0]);
         head(&mut canvas, arc[23], arc[24]);
     }
     for (s, slot) in slots.iter().enumerate() {
         let Some(v) = slot.variable else { continue };
-        let ((x, y), (paint, _)) = (at[s], role(found, graph, &names[v]));
-        canvas.rect(x - half[s], y - BOX / 2.0, 2.0 * half[s], BOX, Paint::Paper, 1.0);
-        canvas.rect(x - half[s], y - BOX / 2.0, 2.0 * half[s], BOX, paint, 0.22);
-        canvas.rect(x - half[s], y + BOX / 2.0 - 2.5, 2.0 * half[s], 2.5, paint, 1.0);
-        let shown = format::shorten(&names[v], FONT, 2.0 * half[s] - 8.0);
+        let ((x, y), (paint, _)) = (centres[s], role(identification, graph, &names[v]));
+        canvas.rect(x - half_width[s], y - BOX / 2.0, 2.0 * half_width[s], BOX, Paint::Paper, 1.0);
+        canvas.rect(x - half_width[s], y - BOX / 2.0, 2.0 * half_width[s], BOX, paint, 0.22);
+        canvas.rect(x - half_width[s], y + BOX / 2.0 - 2.5, 2.0 * half_width[s], 2.5, paint, 1.0);
+        let shown = format::shorten(&names[v], FONT, 2.0 * half_width[s] - 8.0);
         canvas.text_on((x, y - 1.0), &shown);
     }
     legend_lines(&mut canvas, (width - 8.0, top - 23.0), &keys, width - 16.0);

@@ -8,28 +8,28 @@ use super::*;
 /// Steps of a scale of colours to either side.
 const STEPS: f64 = 20.0;
 
-pub(super) fn draw(found: &Curve, options: &PlotOptions) -> Svg {
-    match &found.axes[..] {
-        [axis] => curve(found, axis, options),
-        [first, second, ..] => surface(found, [first, second], options),
+pub(super) fn draw(component: &Curve, options: &PlotOptions) -> Svg {
+    match &component.axes[..] {
+        [axis] => curve(component, axis, options),
+        [first, second, ..] => surface(component, [first, second], options),
         [] => Canvas::new(options.theme).finish(options.width as f64, 10.0, "Nothing", "", ""),
     }
 }
 
 /// The name of a component.
-fn name(found: &Curve, output: usize) -> String {
-    let of = if found.output_names.len() > 1 {
-        format!(" ({})", found.output_names[output])
+fn name(curve: &Curve, output: usize) -> String {
+    let suffix = if curve.output_names.len() > 1 {
+        format!(" ({})", curve.output_names[output])
     } else {
         String::new()
     };
-    format!("component of {}{of}", found.players.join(" × "))
+    format!("component of {}{suffix}", curve.players.join(" × "))
 }
 
 /// A scale along an axis, with its labels below.
 fn along(canvas: &mut Canvas, axis: &Axis, (left, right): (f64, f64), (top, bottom): (f64, f64)) -> Scale {
     let Some(levels) = &axis.levels else {
-        let scale = Scale::around(axis.at.iter().copied(), left, right);
+        let scale = Scale::covering(axis.grid.iter().copied(), left, right);
         x_axis(canvas, scale, top, bottom, &axis.column);
         return scale;
     };
@@ -37,8 +37,8 @@ fn along(canvas: &mut Canvas, axis: &Axis, (left, right): (f64, f64), (top, bott
     let room = (right - left) / levels.len() as f64;
     let every = (30.0 / room).ceil().max(1.0) as usize;
     for (k, level) in levels.iter().enumerate().step_by(every) {
-        let at = (scale.at(k as f64), bottom + 12.0);
-        canvas.text(at, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
+        let anchor = (scale.pixel(k as f64), bottom + 12.0);
+        canvas.text(anchor, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
     }
     canvas.text(
         ((left + right) / 2.0, bottom + 30.0),
@@ -53,83 +53,83 @@ fn along(canvas: &mut Canvas, axis: &Axis, (left, right): (f64, f64), (top, bott
 /// Beside the field: room for any number.
 const MARGIN: f64 = 104.0;
 
-fn curve(found: &Curve, axis: &Axis, options: &PlotOptions) -> Svg {
+fn curve(component: &Curve, axis: &Axis, options: &PlotOptions) -> Svg {
     let (width, o) = (options.width as f64, options.output);
     let (left, right, top, bottom) = (MARGIN, width - 16.0, 12.0, 250.0);
-    let value = |k: usize| found.values[(k, o)];
+    let value = |k: usize| component.values[(k, o)];
     let ends = |k: usize| {
-        let reach = found.sd.as_ref().map_or(0.0, |sd| REACH * sd[(k, o)]);
+        let reach = component.sd.as_ref().map_or(0.0, |sd| REACH * sd[(k, o)]);
         [value(k) - reach, value(k) + reach]
     };
-    let count = axis.at.len();
-    let y_scale = Scale::around((0..count).flat_map(ends).chain([0.0]), bottom, top);
+    let count = axis.grid.len();
+    let y_scale = Scale::covering((0..count).flat_map(ends).chain([0.0]), bottom, top);
     let mut canvas = Canvas::new(options.theme);
     let x_scale = along(&mut canvas, axis, (left, right), (top, bottom));
     for (value, label) in y_scale.ticks(36.0) {
-        let y = y_scale.at(value);
+        let y = y_scale.pixel(value);
         canvas.line((left, y), (right, y), Paint::Grid, false);
         canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
     }
-    canvas.text_up((14.0, (top + bottom) / 2.0), &name(found, o), bottom - top);
-    let zero = y_scale.at(0.0);
+    canvas.text_up((14.0, (top + bottom) / 2.0), &name(component, o), bottom - top);
+    let zero = y_scale.pixel(0.0);
     if axis.levels.is_some() {
         for k in 0..count {
-            let (x, y) = (x_scale.at(k as f64), y_scale.at(value(k)));
+            let (x, y) = (x_scale.pixel(k as f64), y_scale.pixel(value(k)));
             canvas.rect(x - 8.0, zero.min(y), 16.0, (zero - y).abs(), Paint::Down, 1.0);
-            if found.sd.is_some() {
-                let [low, high] = ends(k).map(|v| y_scale.at(v));
+            if component.sd.is_some() {
+                let [low, high] = ends(k).map(|v| y_scale.pixel(v));
                 canvas.line((x, low), (x, high), Paint::Ink, false);
             }
         }
     } else {
-        let side = |of: usize, k: usize| (x_scale.at(axis.at[k]), y_scale.at(ends(k)[of]));
-        if found.sd.is_some() {
+        let side = |end: usize, k: usize| (x_scale.pixel(axis.grid[k]), y_scale.pixel(ends(k)[end]));
+        if component.sd.is_some() {
             let outline: Vec<(f64, f64)> =
                 (0..count).map(|k| side(1, k)).chain((0..count).rev().map(|k| side(0, k))).collect();
             canvas.area(&outline, Paint::Neutral, 0.3);
         }
         let line: Vec<(f64, f64)> =
-            (0..count).map(|k| (x_scale.at(axis.at[k]), y_scale.at(value(k)))).collect();
+            (0..count).map(|k| (x_scale.pixel(axis.grid[k]), y_scale.pixel(value(k)))).collect();
         canvas.polyline(&line, Paint::Down);
     }
     canvas.line((left, zero), (right, zero), Paint::Muted, false);
-    let band = if found.sd.is_some() { ", with the middle 95 % of the posterior" } else { "" };
-    let about = format!("The {} along it{band}; its mean is 0.", name(found, o));
-    canvas.finish(width, bottom + 42.0, &capital(&name(found, o)), &about, "")
+    let band = if component.sd.is_some() { ", with the middle 95 % of the posterior" } else { "" };
+    let about = format!("The {} along it{band}; its mean is 0.", name(component, o));
+    canvas.finish(width, bottom + 42.0, &capital(&name(component, o)), &about, "")
 }
 
-fn surface(found: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions) -> Svg {
+fn surface(component: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions) -> Svg {
     let (width, o) = (options.width as f64, options.output);
     let (left, right, top, bottom) = (MARGIN, width - MARGIN, 12.0, 330.0);
     let mut canvas = Canvas::new(options.theme);
     let across = along(&mut canvas, first, (left, right), (top, bottom));
     let upwards = match &second.levels {
         Some(levels) => Scale { lo: -0.5, hi: levels.len() as f64 - 0.5, from: bottom, to: top },
-        None => Scale::around(second.at.iter().copied(), bottom, top),
+        None => Scale::covering(second.grid.iter().copied(), bottom, top),
     };
-    let place = |axis: &Axis, k: usize| if axis.levels.is_some() { k as f64 } else { axis.at[k] };
+    let place = |axis: &Axis, k: usize| if axis.levels.is_some() { k as f64 } else { axis.grid[k] };
     // A cell reaches half way to its neighbours, and as far beyond the last.
     let edges = |axis: &Axis, k: usize| -> [f64; 2] {
-        let at = |k: usize| place(axis, k);
-        let last = axis.at.len() - 1;
-        let half = |a: usize, b: usize| (at(b) - at(a)) / 2.0;
-        let [below, above] = match (k, last) {
+        let position = |k: usize| place(axis, k);
+        let end = axis.grid.len() - 1;
+        let half_gap = |a: usize, b: usize| (position(b) - position(a)) / 2.0;
+        let [below, above] = match (k, end) {
             (_, 0) => [0.5, 0.5],
-            (0, _) => [half(0, 1); 2],
-            (k, last) if k == last => [half(k - 1, k); 2],
-            (k, _) => [half(k - 1, k), half(k, k + 1)],
+            (0, _) => [half_gap(0, 1); 2],
+            (k, end) if k == end => [half_gap(k - 1, k); 2],
+            (k, _) => [half_gap(k - 1, k), half_gap(k, k + 1)],
         };
-        [at(k) - below, at(k) + above]
+        [position(k) - below, position(k) + above]
     };
-    let count = second.at.len();
-    let largest = (0..found.values.rows()).fold(0.0, |m: f64, r| m.max(found.values[(r, o)].abs()));
+    let count = second.grid.len();
+    let largest = (0..component.values.rows()).fold(0.0, |m: f64, r| m.max(component.values[(r, o)].abs()));
     let level = |v: f64| if largest > 0.0 { (v / largest * STEPS).round() } else { 0.0 };
-    for a in 0..first.at.len() {
+    for a in 0..first.grid.len() {
         // Whole pixels, so that neighbours neither overlap nor leave a seam.
-        let [x0, x1] = edges(first, a).map(|v| across.at(v).clamp(left, right).round());
+        let [x0, x1] = edges(first, a).map(|v| across.pixel(v).clamp(left, right).round());
         for b in 0..count {
-            let [y0, y1] = edges(second, b).map(|v| upwards.at(v).clamp(top, bottom).round());
-            let v = level(found.values[(a * count + b, o)]);
+            let [y0, y1] = edges(second, b).map(|v| upwards.pixel(v).clamp(top, bottom).round());
+            let v = level(component.values[(a * count + b, o)]);
             if v != 0.0 {
                 canvas.rect(x0, y1, x1 - x0, y0 - y1, Paint::of_sign(v), v.abs() / STEPS);
             }
@@ -137,10 +137,10 @@ fn surface(found: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions) ->
     }
     match &second.levels {
         Some(levels) => levels.iter().enumerate().for_each(|(k, level)| {
-            canvas.text((left - 8.0, upwards.at(k as f64)), level, Anchor::End, Paint::Muted, left - 26.0);
+            canvas.text((left - 8.0, upwards.pixel(k as f64)), level, Anchor::End, Paint::Muted, left - 26.0);
         }),
         None => upwards.ticks(40.0).into_iter().for_each(|(value, label)| {
-            canvas.text((left - 8.0, upwards.at(value)), &label, Anchor::End, Paint::Muted, left - 26.0);
+            canvas.text((left - 8.0, upwards.pixel(value)), &label, Anchor::End, Paint::Muted, left - 26.0);
         }),
     }
     canvas.text_up((14.0, (top + bottom) / 2.0), &second.column, bottom - top);
@@ -154,11 +154,11 @@ fn surface(found: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions) ->
     }
     let about = format!(
         "The {} in colour, orange above 0 and blue below: what {}.",
-        name(found, o),
-        match &found.players[..] {
+        name(component, o),
+        match &component.players[..] {
             [_] => "its two columns do, each alone and both together",
             _ => "the two do together beyond what each does alone",
         }
     );
-    canvas.finish(width, bottom + 42.0, &capital(&name(found, o)), &about, "")
+    canvas.finish(width, bottom + 42.0, &capital(&name(component, o)), &about, "")
 }

@@ -27,22 +27,22 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (left, right, top, bottom) = (72.0, width - 66.0, 12.0, 330.0);
     let x_scale = match levels {
         Some(levels) => Scale { lo: -0.5, hi: levels.len().max(1) as f64 - 0.5, from: left, to: right },
-        None => Scale::around(xs.iter().copied(), left, right),
+        None => Scale::covering(xs.iter().copied(), left, right),
     };
     // Half of the interval of each dot, where they are few.
-    let few = if n <= FEW { n } else { 0 };
-    let reaches: Vec<f64> = (0..few).map_while(|i| reach(e, i, o, &[player])).collect();
+    let with_intervals = if n <= MAX_ROWS_WITH_INTERVALS { n } else { 0 };
+    let reaches: Vec<f64> = (0..with_intervals).map_while(|i| reach(e, i, o, &[player])).collect();
     let whiskers = || values.iter().zip(&reaches).map(|(v, reach)| [v - reach, v + reach]);
-    let y_scale = Scale::around(values.iter().copied().chain(whiskers().flatten()), bottom, top);
+    let y_scale = Scale::covering(values.iter().copied().chain(whiskers().flatten()), bottom, top);
     let mut canvas = Canvas::new(options.theme);
-    let [one, many] = e.row_words();
+    let [singular, plural] = e.row_words();
     let axis_name = match column {
         // Of duels it is the difference of both items.
         Some(j) if e.duels.is_some() => e.data.columns()[j].name.clone(),
         Some(_) => name.clone(),
         None => match e.set_columns(player).len() {
-            0 => format!("{one} (the explanation has no feature values)"),
-            columns => format!("{one} ({name} has {columns} columns, so no single value)"),
+            0 => format!("{singular} (the explanation has no feature values)"),
+            columns => format!("{singular} ({name} has {columns} columns, so no single value)"),
         },
     };
     match levels {
@@ -51,33 +51,33 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             let room = (right - left) / levels.len().max(1) as f64;
             let every = (30.0 / room).ceil().max(1.0) as usize;
             for (k, level) in levels.iter().enumerate().step_by(every) {
-                let at = (x_scale.at(k as f64), bottom + 12.0);
-                canvas.text(at, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
+                let position = (x_scale.pixel(k as f64), bottom + 12.0);
+                canvas.text(position, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
             }
-            let at = ((left + right) / 2.0, bottom + 30.0);
-            canvas.text(at, &axis_name, Anchor::Middle, Paint::Muted, right - left + 60.0);
+            let position = ((left + right) / 2.0, bottom + 30.0);
+            canvas.text(position, &axis_name, Anchor::Middle, Paint::Muted, right - left + 60.0);
         }
     }
     for (value, label) in y_scale.ticks(50.0) {
-        let y = y_scale.at(value);
+        let y = y_scale.pixel(value);
         canvas.line((left, y), (right, y), Paint::Grid, false);
         canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
     }
     if y_scale.lo < 0.0 && y_scale.hi > 0.0 {
-        canvas.line((left, y_scale.at(0.0)), (right, y_scale.at(0.0)), Paint::Muted, false);
+        canvas.line((left, y_scale.pixel(0.0)), (right, y_scale.pixel(0.0)), Paint::Muted, false);
     }
-    let intervals = if few > 0 { sure(e) } else { "" };
+    let intervals = if with_intervals > 0 { interval_label(e) } else { "" };
     let up = format!("{} of {name}{intervals}", e.index.name());
     canvas.text_up((14.0, (top + bottom) / 2.0), &up, bottom - top);
-    let colour = options.color_by.and_then(|j| Colours::of(e, j));
-    let spread = if levels.is_some() { 0.5 } else { 0.0 };
+    let colour = options.color_by.and_then(|j| Colours::for_player(e, j));
+    let width_of_jitter = if levels.is_some() { 0.5 } else { 0.0 };
     let dots: Vec<(f64, f64, Paint)> = (0..n)
         .map(|i| {
             let paint = colour.as_ref().map_or(Paint::Down, |c| c.paint(i));
-            (x_scale.at(xs[i] + spread * jitter(i)), y_scale.at(values[i]), paint)
+            (x_scale.pixel(xs[i] + width_of_jitter * jitter(i)), y_scale.pixel(values[i]), paint)
         })
         .collect();
-    let rules = dots.iter().zip(whiskers()).map(|(dot, ends)| ends.map(|end| (dot.0, y_scale.at(end))));
+    let rules = dots.iter().zip(whiskers()).map(|(dot, ends)| ends.map(|end| (dot.0, y_scale.pixel(end))));
     canvas.rules(&rules.collect::<Vec<_>>(), Paint::Neutral, 0.5);
     canvas.dots(&dots, 5.0);
     match (options.color_by, &colour) {
@@ -93,7 +93,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         (Some(_), Some(colour)) => legend(&mut canvas, width - 58.0, top, colour.names(), 56.0),
         _ => {}
     }
-    let about =
-        format!("A dot for each of {n} {many}: the value of {name} across, its {} upwards.", e.index.name());
+    let about = format!(
+        "A dot for each of {n} {plural}: the value of {name} across, its {} upwards.",
+        e.index.name()
+    );
     canvas.finish(width, bottom + 42.0, &format!("Dependence on {name}"), &about, "")
 }

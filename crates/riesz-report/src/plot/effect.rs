@@ -1,5 +1,5 @@
-//! What treatments do to an outcome: the curve with its band, where studies do not tell it, and below which
-//! of them leaves it unsure.
+//! The effect of treatments on an outcome: the curve with its band, hatched where the studies do not support
+//! it, and below it the causes of its uncertainty.
 
 use super::*;
 
@@ -15,17 +15,17 @@ pub(super) fn draw(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptio
 
 /// The causes with their colours, in order.
 fn causes(page: &EffectPage<'_>) -> Vec<(Paint, String)> {
-    let each = page.effect.causes.iter().enumerate();
-    each.map(|(k, (cause, _))| (Paint::Level(k % LEVELS.len()), cause.to_string())).collect()
+    let entries = page.effect.causes.iter().enumerate();
+    entries.map(|(k, (cause, _))| (Paint::Level(k % LEVELS.len()), cause.to_string())).collect()
 }
 
-/// Of a row the shares of the variance that causes have, each on top of those before it; from 0 to 1.
+/// The cumulated shares of a row's variance by cause, from 0 to 1.
 fn piled(page: &EffectPage<'_>, i: usize) -> Vec<f64> {
-    let all: f64 = page.effect.causes.iter().map(|(_, own)| own[i]).sum();
+    let total: f64 = page.effect.causes.iter().map(|(_, variances)| variances[i]).sum();
     let mut sum = 0.0;
     let mut piles = vec![0.0];
-    for (_, own) in &page.effect.causes {
-        sum += if all > 0.0 { own[i] / all } else { 0.0 };
+    for (_, variances) in &page.effect.causes {
+        sum += if total > 0.0 { variances[i] / total } else { 0.0 };
         piles.push(sum);
     }
     piles
@@ -53,43 +53,44 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     let (width, narrow) = (options.width as f64, options.width < 480);
     let (left, right, top, bottom) = (if narrow { 62.0 } else { 76.0 }, width - 16.0, 46.0, 310.0);
     let mut order: Vec<usize> = (0..ends.len()).collect();
-    order.sort_by(|&a, &b| page.at.get(a, 0).total_cmp(&page.at.get(b, 0)));
-    let at: Vec<f64> = order.iter().map(|&i| page.at.get(i, 0)).collect();
-    let (lo, hi) = (at[0], at[at.len() - 1]);
+    order.sort_by(|&a, &b| page.treatments.get(a, 0).total_cmp(&page.treatments.get(b, 0)));
+    let doses_in_order: Vec<f64> = order.iter().map(|&i| page.treatments.get(i, 0)).collect();
+    let (lo, hi) = (doses_in_order[0], doses_in_order[doses_in_order.len() - 1]);
     let pad = if hi > lo { 0.01 * (hi - lo) } else { 0.5 };
     let across = Scale { lo: lo - pad, hi: hi + pad, from: left, to: right };
     let zero = (*page.estimand != Estimand::Level).then_some(0.0);
-    let upwards = Scale::around(ends.iter().flatten().copied().chain(zero), bottom - 8.0, top);
+    let upwards = Scale::covering(ends.iter().flatten().copied().chain(zero), bottom - 8.0, top);
     let mut canvas = Canvas::new(options.theme);
-    let name = &page.at.columns()[0].name;
+    let name = &page.treatments.columns()[0].name;
     let spacing = if narrow { 50.0 } else { 80.0 };
     for (value, _) in across.ticks(spacing) {
-        canvas.line((across.at(value), top), (across.at(value), bottom), Paint::Grid, false);
+        canvas.line((across.pixel(value), top), (across.pixel(value), bottom), Paint::Grid, false);
     }
     for (value, label) in upwards.ticks(36.0) {
-        let y = upwards.at(value);
+        let y = upwards.pixel(value);
         canvas.line((left, y), (right, y), Paint::Grid, false);
         canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
     }
     canvas.text_up((14.0, (top + bottom) / 2.0), &page.axis(), bottom - top);
     if let Some(zero) = zero {
-        canvas.line((left, upwards.at(zero)), (right, upwards.at(zero)), Paint::Muted, false);
+        canvas.line((left, upwards.pixel(zero)), (right, upwards.pixel(zero)), Paint::Muted, false);
     }
-    let side = |of: usize, k: usize| (across.at(at[k]), upwards.at(ends[order[k]][of]));
+    let side = |end: usize, k: usize| (across.pixel(doses_in_order[k]), upwards.pixel(ends[order[k]][end]));
     let count = order.len();
     let outline: Vec<(f64, f64)> =
         (0..count).map(|k| side(1, k)).chain((0..count).rev().map(|k| side(0, k))).collect();
     canvas.area(&outline, Paint::Down, 0.22);
-    let line: Vec<(f64, f64)> =
-        (0..count).map(|k| (across.at(at[k]), upwards.at(page.effect.mean[order[k]]))).collect();
+    let line: Vec<(f64, f64)> = (0..count)
+        .map(|k| (across.pixel(doses_in_order[k]), upwards.pixel(page.effect.mean[order[k]])))
+        .collect();
     canvas.polyline(&line, Paint::Down);
     // Half way to the neighbours that studies tell.
     let supported = page.effect.supported();
-    let told: Vec<bool> = order.iter().map(|&i| supported[i]).collect();
-    let edge = |a: usize, b: usize| across.at((at[a] + at[b]) / 2.0);
+    let is_supported: Vec<bool> = order.iter().map(|&i| supported[i]).collect();
+    let edge = |a: usize, b: usize| across.pixel((doses_in_order[a] + doses_in_order[b]) / 2.0);
     let mut k = 0;
     while k < count {
-        let to = (k..count).find(|&j| told[j]).unwrap_or(count);
+        let to = (k..count).find(|&j| is_supported[j]).unwrap_or(count);
         if to > k {
             let from = if k == 0 { left } else { edge(k - 1, k) };
             let until = if to == count { right } else { edge(to - 1, to) };
@@ -97,12 +98,12 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
         }
         k = to.max(k + 1);
     }
-    let mut doses: Vec<f64> = page.doses().iter().map(|v| across.at(*v)).collect();
+    let mut doses: Vec<f64> = page.doses().iter().map(|v| across.pixel(*v)).collect();
     doses.retain(|x| (left..=right).contains(x));
     let rug: Vec<[(f64, f64); 2]> = doses.iter().map(|&x| [(x, bottom - 7.0), (x, bottom)]).collect();
     canvas.rules(&rug, Paint::Ink, if rug.len() > 300 { 0.25 } else { 0.6 });
     let mut keys = vec![(Paint::Down, format!("mean, {} % band", format::number(100.0 * page.level)))];
-    if !told.iter().all(|told| *told) {
+    if !is_supported.iter().all(|supported_row| *supported_row) {
         keys.push((Paint::Muted, "hatched: not told by the data".into()));
     }
     legend_lines(&mut canvas, (right, top - 15.0), &keys, right - left);
@@ -113,7 +114,7 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     let share = |v: f64| below - v * (below - above);
     let piles: Vec<Vec<f64>> = order.iter().map(|&i| piled(page, i)).collect();
     for (c, (paint, _)) in names.iter().enumerate() {
-        let point = |k: usize, of: usize| (across.at(at[k]), share(piles[k][of]));
+        let point = |k: usize, level: usize| (across.pixel(doses_in_order[k]), share(piles[k][level]));
         let outline: Vec<(f64, f64)> =
             (0..count).map(|k| point(k, c + 1)).chain((0..count).rev().map(|k| point(k, c))).collect();
         canvas.area(&outline, *paint, 0.75);
@@ -124,8 +125,8 @@ fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     canvas.text_up((14.0, (above + below) / 2.0), "% of variance", below - above + 24.0);
     legend_lines(&mut canvas, (right, above - 18.0), &names, right - left);
     for (value, label) in across.ticks(spacing) {
-        canvas.line((across.at(value), below), (across.at(value), below + 4.0), Paint::Muted, false);
-        canvas.text((across.at(value), below + 14.0), &label, Anchor::Middle, Paint::Muted, 100.0);
+        canvas.line((across.pixel(value), below), (across.pixel(value), below + 4.0), Paint::Muted, false);
+        canvas.text((across.pixel(value), below + 14.0), &label, Anchor::Middle, Paint::Muted, 100.0);
     }
     canvas.text(((left + right) / 2.0, below + 32.0), name, Anchor::Middle, Paint::Muted, right - left);
     let about = format!(
@@ -145,11 +146,11 @@ fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     let bottom = top + pitch * count as f64;
     let end = width - piles - if piles > 0.0 { 36.0 } else { 16.0 };
     let zero = (*page.estimand != Estimand::Level).then_some(0.0);
-    let scale = Scale::around(ends[..count].iter().flatten().copied().chain(zero), room + 24.0, end);
+    let scale = Scale::covering(ends[..count].iter().flatten().copied().chain(zero), room + 24.0, end);
     let mut canvas = Canvas::new(options.theme);
     x_axis(&mut canvas, scale, top, bottom, &page.axis());
     if let Some(zero) = zero {
-        canvas.line((scale.at(zero), top), (scale.at(zero), bottom), Paint::Muted, false);
+        canvas.line((scale.pixel(zero), top), (scale.pixel(zero), bottom), Paint::Muted, false);
     }
     let supported = page.effect.supported();
     let names = causes(page);
@@ -159,8 +160,8 @@ fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
         if !supported[i] {
             hatched(&mut canvas, (room + 24.0, end), (y - pitch / 2.0 + 2.0, y + pitch / 2.0 - 2.0));
         }
-        canvas.whisker(scale.at(ends[i][0]), scale.at(ends[i][1]), y);
-        canvas.disc((scale.at(page.effect.mean[i]), y), 4.0, Paint::Down);
+        canvas.whisker(scale.pixel(ends[i][0]), scale.pixel(ends[i][1]), y);
+        canvas.disc((scale.pixel(page.effect.mean[i]), y), 4.0, Paint::Down);
         if piles > 0.0 {
             let pile = piled(page, i);
             for (c, (paint, _)) in names.iter().enumerate() {

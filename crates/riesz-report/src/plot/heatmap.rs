@@ -12,14 +12,14 @@ pub(super) static PLOT: Plot = Plot {
 
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
-    let (named, rest) = shown(e.ranking(o), options.max_display);
+    let (named, omitted) = shown(e.ranking(o), options.max_display);
     let mut names: Vec<String> = named.iter().map(|&j| e.set_name(j)).collect();
-    if !rest.is_empty() {
-        names.push(rest_label(e, rest.len()));
+    if !omitted.is_empty() {
+        names.push(rest_label(e, omitted.len()));
     }
     let line_value = |i: usize, k: usize| -> f64 {
         let values = e.row_values(i, o);
-        named.get(k).map_or_else(|| rest.iter().map(|&j| values[j]).sum(), |&j| values[j])
+        named.get(k).map_or_else(|| omitted.iter().map(|&j| values[j]).sum(), |&j| values[j])
     };
     // Rows from the highest to the lowest sum of values; ties keep their order.
     let total: Vec<f64> = (0..n).map(|i| e.row_values(i, o).iter().sum()).collect();
@@ -47,9 +47,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
 
     let predictions: Vec<f64> =
         (0..stripes).map(|s| mean(s, &|i| e.predictions[i * e.outputs() + o])).collect();
-    let f_scale = Scale::around(predictions.iter().copied(), top - 10.0, 12.0);
+    let f_scale = Scale::covering(predictions.iter().copied(), top - 10.0, 12.0);
     for (value, label) in f_scale.ticks(28.0) {
-        let y = f_scale.at(value);
+        let y = f_scale.pixel(value);
         canvas.line((left, y), (right, y), Paint::Grid, false);
         canvas.text((right + 6.0, y), &label, Anchor::Start, Paint::Muted, 54.0);
     }
@@ -57,7 +57,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let points: Vec<(f64, f64)> = predictions
         .iter()
         .enumerate()
-        .map(|(s, &f)| (left + (s as f64 + 0.5) * step, f_scale.at(f)))
+        .map(|(s, &f)| (left + (s as f64 + 0.5) * step, f_scale.pixel(f)))
         .collect();
     canvas.polyline(&points, Paint::Ink);
 
@@ -75,11 +75,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
             }
         }
     }
-    let [_, many] = e.row_words();
+    let [_, plural] = e.row_words();
     let order_name = if stripes < n {
-        format!("{many} by prediction (means of neighbours)")
+        format!("{plural} by prediction (means of neighbours)")
     } else {
-        format!("{many} by prediction")
+        format!("{plural} by prediction")
     };
     canvas.text(
         ((left + right) / 2.0, bottom + 14.0),
@@ -96,9 +96,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     for (y, v) in [(top + 5.0, largest), (top + height - 5.0, -largest)] {
         canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, 52.0);
     }
-    let what = if e.index.is_efficient() { "the prediction" } else { "the model’s output" };
+    let target = if e.index.is_efficient() { "the prediction" } else { "the model’s output" };
     let about = format!(
-        "{} of {n} {many} in colour: orange raises {what}, blue lowers it; predictions above.",
+        "{} of {n} {plural} in colour: orange raises {target}, blue lowers it; predictions above.",
         capital(&e.index.names())
     );
     canvas.finish(width, bottom + 28.0, &format!("Heat map of {}", e.index.names()), &about, "")

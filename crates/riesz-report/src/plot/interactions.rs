@@ -1,6 +1,6 @@
-//! Every pair of features as a cell, with what each is worth alone on the diagonal.
+//! Every pair of features as a cell, with the values of single features on the diagonal.
 
-use super::together::{Together, notes};
+use super::interaction_strengths::{InteractionStrengths, notes};
 use super::*;
 
 /// Every pair of features as a cell, with what each is worth alone on the diagonal.
@@ -19,25 +19,27 @@ const FULL: f64 = 0.55;
 
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, o) = (options.width as f64, options.output);
-    let found = Together::of(e, o);
+    let strengths = InteractionStrengths::new(e, o);
     let names =
         |players: &[usize]| -> Vec<String> { players.iter().map(|&j| e.players[j].name.clone()).collect() };
-    let room = label_room(&names(&found.players(options.max_display)), width);
+    let room = label_room(&names(&strengths.players(options.max_display)), width);
     let (left, right) = (room + 22.0, width - 72.0);
-    let players = found.players(options.max_display.min(((right - left) / PITCH) as usize));
-    let (names, matrix) = (names(&players), found.matrix(&players));
+    let players = strengths.players(options.max_display.min(((right - left) / PITCH) as usize));
+    let (names, matrix) = (names(&players), strengths.matrix(&players));
     let across = ((right - left) / players.len() as f64).min(72.0);
     let down = across.clamp(PITCH, 30.0);
-    let most = |diagonal: bool| -> f64 {
-        let all = matrix
+    let largest_of = |diagonal: bool| -> f64 {
+        let cells = matrix
             .iter()
             .enumerate()
             .flat_map(|(k, row)| row.iter().enumerate().map(move |(l, v)| (k == l, v)));
-        all.filter(|(own, _)| *own == diagonal).fold(0.0, |most: f64, (_, v)| most.max(v.abs()))
+        cells
+            .filter(|(on_diagonal, _)| *on_diagonal == diagonal)
+            .fold(0.0, |maximum: f64, (_, v)| maximum.max(v.abs()))
     };
     // Features alone are worth so much more, as a rule, that on one scale pairs would all be pale.
-    let (alone, largest) = (most(true), most(false));
-    let numbers = numbers(&matrix, alone.max(largest), found.signed, across - 6.0);
+    let (largest_single, largest) = (largest_of(true), largest_of(false));
+    let numbers = numbers(&matrix, largest_single.max(largest), strengths.signed, across - 6.0);
     let mut canvas = Canvas::new(options.theme);
 
     // Names above the columns: level if all fit, else upright.
@@ -57,14 +59,14 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let strength = |v: f64, full: f64| if full > 0.0 { v.abs() / full * FULL } else { 0.0 };
     for (k, row) in matrix.iter().enumerate() {
         let y = head + down * k as f64;
-        canvas.open_player(found.alone[players[k]]);
+        canvas.open_player(strengths.single_sets[players[k]]);
         canvas.rect(0.0, y, room + 18.0, down, Paint::Paper, 1.0);
         canvas.text((left - 8.0, y + down / 2.0), &names[k], Anchor::End, Paint::Ink, room);
         canvas.close();
         for (l, &value) in row.iter().enumerate() {
             let x = left + across * l as f64;
-            let full = if k == l { alone } else { largest };
-            canvas.rect(x, y, across - 1.0, down - 1.0, found.paint(value), strength(value, full));
+            let full = if k == l { largest_single } else { largest };
+            canvas.rect(x, y, across - 1.0, down - 1.0, strengths.paint(value), strength(value, full));
         }
     }
     for k in 0..players.len() {
@@ -74,35 +76,35 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     }
     for (k, row) in numbers.iter().flatten().enumerate() {
         for (l, text) in row.iter().enumerate() {
-            let at = (left + (l as f64 + 0.5) * across, head + (k as f64 + 0.5) * down);
-            canvas.text_on(at, text);
+            let centre = (left + (l as f64 + 0.5) * across, head + (k as f64 + 0.5) * down);
+            canvas.text_on(centre, text);
         }
     }
     let (x, height) = (left + across * players.len() as f64 + 8.0, (bottom - head).clamp(40.0, 160.0));
-    let least = if found.signed { -largest } else { 0.0 };
+    let lowest = if strengths.signed { -largest } else { 0.0 };
     for k in 0..21 {
-        let v = largest + (least - largest) * k as f64 / 20.0;
+        let v = largest + (lowest - largest) * k as f64 / 20.0;
         let y = head + height * k as f64 / 21.0;
-        canvas.rect(x, y, 6.0, height / 21.0 + 0.3, found.paint(v), strength(v, largest));
+        canvas.rect(x, y, 6.0, height / 21.0 + 0.3, strengths.paint(v), strength(v, largest));
     }
-    for (y, v) in [(head + 5.0, largest), (head + height - 5.0, least)] {
-        canvas.text((x + 10.0, y), &found.write(brief(v)), Anchor::Start, Paint::Muted, 48.0);
+    for (y, v) in [(head + 5.0, largest), (head + height - 5.0, lowest)] {
+        canvas.text((x + 10.0, y), &strengths.write(brief(v)), Anchor::Start, Paint::Muted, 48.0);
     }
-    let what = capital(&found.says(e, o));
+    let quantity = capital(&strengths.quantity(e, o));
     let mut below = vec![format!(
-        "{what}. On the diagonal, in frames, features alone, with colours of their own scale, the strongest \
-         for {}; each pair stands twice, each time with all of its value.",
-        format::number(alone)
+        "{quantity}. On the diagonal, in frames, features alone, with colours of their own scale, the \
+         strongest for {}; each pair stands twice, each time with all of its value.",
+        format::number(largest_single)
     )];
-    below.extend(found.larger(e));
-    below.extend(found.left_out(players.len()));
+    below.extend(strengths.larger(e));
+    below.extend(strengths.left_out(players.len()));
     let end = notes(&mut canvas, (12.0, bottom.max(head + height) + 16.0), &below, width - 40.0);
     let colours =
-        if found.signed { "orange raises the output, blue lowers it" } else { "the stronger the larger" };
+        if strengths.signed { "orange raises the output, blue lowers it" } else { "the stronger the larger" };
     let about = format!(
-        "{what} of {} features and their pairs in colour, {colours}.{}{}",
+        "{quantity} of {} features and their pairs in colour, {colours}.{}{}",
         players.len(),
-        found.strongest(e),
+        strengths.strongest(e),
         below[1..].iter().map(|sentence| format!(" {sentence}")).collect::<String>()
     );
     canvas.finish(width, end + 4.0, "Features and their interactions", &about, "")
@@ -126,8 +128,8 @@ fn numbers(matrix: &[Vec<f64>], largest: f64, signed: bool, room: f64) -> Option
     };
     [3, 2].into_iter().find_map(|significant| {
         let decimals = (f64::from(significant - 1) - largest.log10().floor()).max(0.0) as usize;
-        let all: Vec<Vec<String>> =
+        let texts: Vec<Vec<String>> =
             matrix.iter().map(|row| row.iter().map(|&v| write(v, decimals)).collect()).collect();
-        all.iter().flatten().all(|text| format::text_width(text, FONT) <= room).then_some(all)
+        texts.iter().flatten().all(|text| format::text_width(text, FONT) <= room).then_some(texts)
     })
 }

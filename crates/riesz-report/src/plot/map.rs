@@ -1,15 +1,15 @@
-//! Numbers of places as a map: rows with two coordinates in the cells of a raster, coloured from low to high,
-//! or by what there is most of.
+//! Numbers at places as a map: rows with two coordinates in the cells of a raster, coloured by their mean or
+//! their most frequent level.
 
 use super::*;
 
 /// The most cells along the longer side: more cannot be told apart, and pages get heavy.
-const MOST: usize = 240;
+const MAX_CELLS: usize = 240;
 
 /// Cells along either side of the raster that tells where there are places at all.
 const COARSE: usize = 40;
 
-/// What is shown of places.
+/// The numbers or levels that a map shows.
 pub(crate) enum Shown<'v> {
     /// Numbers, those of a cell as their mean; from the least to the largest unless ends are given.
     Numbers { values: &'v [f64], ends: Option<[f64; 2]> },
@@ -35,44 +35,43 @@ pub(super) fn draw(
         }
     };
     let (left, right, top) = (72.0, width - room - 28.0, 12.0);
-    let grid = Grid::of(places, names);
+    let grid = Grid::new(places, names);
     let scale = ((right - left) / grid.wide).min(1.2 * width / grid.tall);
     let (field, bottom) = (grid.wide * scale, top + grid.tall * scale);
     let mut canvas = Canvas::new(options.theme);
-    let beside = (left + field + 16.0, room);
+    let legend_place = (left + field + 16.0, room);
     let about = match shown {
         Shown::Numbers { values, ends } => {
             let means = grid.means(places, values);
-            let own = means
-                .iter()
-                .flatten()
-                .fold([f64::INFINITY, f64::NEG_INFINITY], |all, v| [all[0].min(*v), all[1].max(*v)]);
-            let [low, high] = ends.unwrap_or(own);
+            let range = means.iter().flatten().fold([f64::INFINITY, f64::NEG_INFINITY], |extremes, v| {
+                [extremes[0].min(*v), extremes[1].max(*v)]
+            });
+            let [low, high] = ends.unwrap_or(range);
             let share = |v: f64| if high > low { (v - low) / (high - low) } else { 0.5 };
             let paints: Vec<_> = means.iter().map(|mean| mean.map(|v| Paint::Ramp(share(v)))).collect();
             grid.paint(&mut canvas, &paints, [left, top, field, bottom - top], options.theme);
             let ends = [low, high].map(format::number);
             let labels = ends.each_ref().map(String::as_str);
-            colour_bar(&mut canvas, beside, (top, bottom.min(top + 220.0)), labels, title);
+            colour_bar(&mut canvas, legend_place, (top, bottom.min(top + 220.0)), labels, title);
             format!("{title} from {} (blue) to {} (orange)", ends[0], ends[1])
         }
-        Shown::Levels { of, names } => {
-            let colours = Colours::levels(of.iter().copied(), names);
-            let most = grid.most(places, of, names.len());
-            let paints: Vec<_> = most.iter().map(|level| level.map(|k| colours.0[k])).collect();
+        Shown::Levels { of: levels, names } => {
+            let colours = Colours::levels(levels.iter().copied(), names);
+            let most_frequent = grid.most_frequent(places, levels, names.len());
+            let paints: Vec<_> = most_frequent.iter().map(|level| level.map(|k| colours.0[k])).collect();
             grid.paint(&mut canvas, &paints, [left, top, field, bottom - top], options.theme);
-            legend(&mut canvas, beside.0, top, &colours.1, room + 8.0);
-            let told: Vec<&str> = colours.1.iter().map(|(_, name)| name.as_str()).collect();
-            format!("{title}: {}", told.join(", "))
+            legend(&mut canvas, legend_place.0, top, &colours.1, room + 8.0);
+            let labels: Vec<&str> = colours.1.iter().map(|(_, name)| name.as_str()).collect();
+            format!("{title}: {}", labels.join(", "))
         }
     };
     let across = Scale { lo: grid.spans[0][0], hi: grid.spans[0][1], from: left, to: left + field };
     let upwards = Scale { lo: grid.spans[1][0], hi: grid.spans[1][1], from: bottom, to: top };
     for (value, label) in across.ticks(80.0) {
-        canvas.text((across.at(value), bottom + 14.0), &label, Anchor::Middle, Paint::Muted, 76.0);
+        canvas.text((across.pixel(value), bottom + 14.0), &label, Anchor::Middle, Paint::Muted, 76.0);
     }
     for (value, label) in upwards.ticks(48.0) {
-        canvas.text((left - 8.0, upwards.at(value)), &label, Anchor::End, Paint::Muted, left - 26.0);
+        canvas.text((left - 8.0, upwards.pixel(value)), &label, Anchor::End, Paint::Muted, left - 26.0);
     }
     canvas.text((left + field / 2.0, bottom + 32.0), names[0], Anchor::Middle, Paint::Muted, field);
     canvas.text_up((14.0, (top + bottom) / 2.0), names[1], bottom - top);
@@ -90,7 +89,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn of([x, y]: [&[f64]; 2], names: [&str; 2]) -> Self {
+    fn new([x, y]: [&[f64]; 2], names: [&str; 2]) -> Self {
         let middle = |ends: [f64; 2]| (ends[0] + ends[1]) / 2.0;
         let stretch = if is_degrees(names) { middle(ends(y)).to_radians().cos().max(0.05) } else { 1.0 };
         let apart = spacing([x, y], stretch);
@@ -107,7 +106,7 @@ impl Grid {
         place(y, self.spans[1], rows) * columns + place(x, self.spans[0], columns)
     }
 
-    /// By cell the mean, if it has places.
+    /// The mean by cell, if it has places.
     fn means(&self, [x, y]: [&[f64]; 2], values: &[f64]) -> Vec<Option<f64>> {
         let mut sums = vec![(0.0, 0_usize); self.cells[0] * self.cells[1]];
         for ((&x, &y), value) in x.iter().zip(y).zip(values) {
@@ -117,15 +116,20 @@ impl Grid {
         sums.iter().map(|(sum, count)| (*count > 0).then(|| sum / *count as f64)).collect()
     }
 
-    /// By cell what most of its places have, if it has some.
-    fn most(&self, [x, y]: [&[f64]; 2], of: &[usize], levels: usize) -> Vec<Option<usize>> {
+    /// The most frequent level by cell, if it has places.
+    fn most_frequent(
+        &self,
+        [x, y]: [&[f64]; 2],
+        level_of_place: &[usize],
+        levels: usize,
+    ) -> Vec<Option<usize>> {
         let mut counts = vec![0_usize; self.cells[0] * self.cells[1] * levels];
-        for ((&x, &y), level) in x.iter().zip(y).zip(of) {
+        for ((&x, &y), level) in x.iter().zip(y).zip(level_of_place) {
             counts[self.cell(x, y) * levels + level] += 1;
         }
-        let first = |own: &[usize]| {
-            let most = own.iter().copied().max().filter(|most| *most > 0)?;
-            own.iter().position(|count| *count == most)
+        let first = |counts_of_cell: &[usize]| {
+            let highest = counts_of_cell.iter().copied().max().filter(|largest| *largest > 0)?;
+            counts_of_cell.iter().position(|count| *count == highest)
         };
         counts.chunks(levels).map(first).collect()
     }
@@ -148,8 +152,8 @@ impl Grid {
             return;
         }
         let (across, up) = (wide / columns as f64, tall / rows as f64);
-        for (at, paint) in paints.iter().enumerate().filter_map(|(at, paint)| Some((at, (*paint)?))) {
-            let (column, row) = ((at % columns) as f64, (at / columns) as f64);
+        for (cell, paint) in paints.iter().enumerate().filter_map(|(cell, paint)| Some((cell, (*paint)?))) {
+            let (column, row) = ((cell % columns) as f64, (cell / columns) as f64);
             let (x, y) = (left + across * column, top + tall - up * (row + 1.0));
             // A little wider than the cell, or paper shows between neighbours.
             canvas.rect(x, y, across + 0.3, up + 0.3, paint, 1.0);
@@ -158,7 +162,9 @@ impl Grid {
 }
 
 fn ends(places: &[f64]) -> [f64; 2] {
-    places.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |all, v| [all[0].min(*v), all[1].max(*v)])
+    places
+        .iter()
+        .fold([f64::INFINITY, f64::NEG_INFINITY], |extremes, v| [extremes[0].min(*v), extremes[1].max(*v)])
 }
 
 /// From half a cell before the first to half a cell behind the last.
@@ -167,15 +173,14 @@ fn span(places: &[f64], step: f64) -> [f64; 2] {
     [low - step / 2.0, high + step / 2.0]
 }
 
-/// How far places are apart, as if they were a grid over the area where there are some: that of the cells of
-/// a coarse raster that have one.
+/// The mean distance of neighbouring places, from the area of the cells of a coarse raster that have places.
 fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
     let spans = [ends(x), ends(y)].map(|[low, high]| [low, if high > low { high } else { low + 1.0 }]);
-    let mut some = vec![false; COARSE * COARSE];
+    let mut occupied = vec![false; COARSE * COARSE];
     x.iter().zip(y).for_each(|(&x, &y)| {
-        some[place(y, spans[1], COARSE) * COARSE + place(x, spans[0], COARSE)] = true;
+        occupied[place(y, spans[1], COARSE) * COARSE + place(x, spans[0], COARSE)] = true;
     });
-    let share = some.iter().filter(|own| **own).count() as f64 / some.len() as f64;
+    let share = occupied.iter().filter(|flag| **flag).count() as f64 / occupied.len() as f64;
     let [wide, tall] = spans.map(|[low, high]| high - low);
     (share * wide * stretch * tall / x.len() as f64).sqrt()
 }
@@ -184,21 +189,21 @@ fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
 /// are scattered what they are `apart`; at least the share of the whole that one of the most cells takes.
 fn step(places: &[f64], apart: f64) -> f64 {
     let [low, high] = ends(places);
-    let whole = high - low;
+    let extent = high - low;
     let mut sorted = places.to_vec();
     sorted.sort_by(f64::total_cmp);
     let mut between: Vec<f64> =
-        sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 1e-4 * whole).collect();
+        sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 1e-4 * extent).collect();
     between.sort_by(f64::total_cmp);
     let grid = between.get(between.len() / 2).copied().unwrap_or(1.0);
     // Of a grid there are far fewer different coordinates than places.
     let scattered = grid < 0.7 * apart && between.len() > 2 * (places.len() as f64).sqrt() as usize;
-    let own = if scattered { 1.2 * apart } else { grid };
-    if whole > 0.0 { own.max(whole / (MOST - 1) as f64) } else { own }
+    let size = if scattered { 1.2 * apart } else { grid };
+    if extent > 0.0 { size.max(extent / (MAX_CELLS - 1) as f64) } else { size }
 }
 
 fn cells([low, high]: [f64; 2], step: f64) -> usize {
-    (((high - low) / step).round() as usize).clamp(1, MOST)
+    (((high - low) / step).round() as usize).clamp(1, MAX_CELLS)
 }
 
 fn place(value: f64, span: [f64; 2], count: usize) -> usize {

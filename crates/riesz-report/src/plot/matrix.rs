@@ -1,9 +1,9 @@
-//! How probable it is that the row's item beats the column's, in colours; clusters stand together.
+//! The probability that the row's item beats the column's, in colours; clusters are drawn together.
 
 use riesz::Matrix;
 
-use super::ladder::chance;
-use super::together::notes;
+use super::interaction_strengths::notes;
+use super::ranking::probability_text;
 use super::*;
 
 /// Up to so many items have numbers in their cells.
@@ -13,13 +13,13 @@ const SMALLEST: f64 = 9.0;
 
 /// Draws items in their clusters' order, within a cluster by mean log odds against its own.
 pub(super) fn draw(
-    chances: &Matrix,
+    probabilities: &Matrix,
     names: &[String],
     clusters: Option<&[usize]>,
     options: &PlotOptions,
 ) -> Svg {
     let n = names.len();
-    let groups = groups(chances, clusters);
+    let groups = groups(probabilities, clusters);
     let order: Vec<usize> = groups.concat();
     let width = options.width as f64;
     let shown: Vec<String> = order.iter().map(|&i| names[i].clone()).collect();
@@ -28,8 +28,8 @@ pub(super) fn draw(
         None => Vec::new(),
     };
     let room = label_room(&shown, width).min(width * 0.22);
-    let beside = kinds.iter().map(|k| format::text_width(k, FONT) + 10.0).fold(0.0, f64::max) + 66.0;
-    let side = (width - room - 30.0 - beside).max(120.0);
+    let legend_width = kinds.iter().map(|k| format::text_width(k, FONT) + 10.0).fold(0.0, f64::max) + 66.0;
+    let side = (width - room - 30.0 - legend_width).max(120.0);
     let cell = (side / n as f64).min(56.0);
     let named = cell >= SMALLEST;
     // Names of columns read upwards where they are too long to stand beside each other.
@@ -47,21 +47,21 @@ pub(super) fn draw(
     let mut canvas = Canvas::new(options.theme);
     for (r, &i) in order.iter().enumerate() {
         for (c, &j) in order.iter().enumerate().filter(|(c, _)| *c != r) {
-            let (x, y, p) = (left + cell * c as f64, top + cell * r as f64, chances[(i, j)]);
+            let (x, y, p) = (left + cell * c as f64, top + cell * r as f64, probabilities[(i, j)]);
             let lead = 2.0 * p - 1.0;
             canvas.rect(x, y, cell + 0.3, cell + 0.3, Paint::of_sign(lead), lead.abs().clamp(0.0, 1.0));
             if n <= NUMBERS && cell > 26.0 {
-                canvas.text_on((x + cell / 2.0, y + cell / 2.0), &chance(p));
+                canvas.text_on((x + cell / 2.0, y + cell / 2.0), &probability_text(p));
             }
         }
         if named {
-            let at = cell * (r as f64 + 0.5);
-            canvas.text((left - 8.0, top + at), &shown[r], Anchor::End, Paint::Ink, room);
+            let offset = cell * (r as f64 + 0.5);
+            canvas.text((left - 8.0, top + offset), &shown[r], Anchor::End, Paint::Ink, room);
             if upright {
                 let length = format::text_width(&shown[r], FONT).min(room);
-                canvas.text_up((left + at + FONT * 0.36, bottom + 6.0 + length / 2.0), &shown[r], room);
+                canvas.text_up((left + offset + FONT * 0.36, bottom + 6.0 + length / 2.0), &shown[r], room);
             } else {
-                canvas.text((left + at, bottom + 12.0), &shown[r], Anchor::Middle, Paint::Ink, cell);
+                canvas.text((left + offset, bottom + 12.0), &shown[r], Anchor::Middle, Paint::Ink, cell);
             }
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn draw(
             canvas.line((left + from, top), (left + from, bottom), Paint::Ink, false);
         }
         if let Some(kind) = kinds.get(k) {
-            canvas.text((right + 8.0, top + middle), kind, Anchor::Start, Paint::Muted, beside);
+            canvas.text((right + 8.0, top + middle), kind, Anchor::Start, Paint::Muted, legend_width);
         }
         start += group.len();
     }
@@ -84,11 +84,17 @@ pub(super) fn draw(
         let y = top + height * f64::from(k) / 41.0;
         canvas.rect(x, y, 8.0, height / 41.0 + 0.3, Paint::of_sign(lead), lead.abs());
     }
-    for (at, text) in [(0.0, "1"), (0.25, ".75"), (0.5, ".5"), (0.75, ".25"), (1.0, "0")] {
-        canvas.text((x + 13.0, top + 5.0 + (height - 10.0) * at), text, Anchor::Start, Paint::Muted, 30.0);
+    for (height_share, text) in [(0.0, "1"), (0.25, ".75"), (0.5, ".5"), (0.75, ".25"), (1.0, "0")] {
+        canvas.text(
+            (x + 13.0, top + 5.0 + (height - 10.0) * height_share),
+            text,
+            Anchor::Start,
+            Paint::Muted,
+            30.0,
+        );
     }
-    let told = ["How probable it is that the row’s item beats the column’s.".to_string()];
-    let end = notes(&mut canvas, (24.0, bottom + below + 14.0), &told, width - 48.0);
+    let remarks = ["How probable it is that the row’s item beats the column’s.".to_string()];
+    let end = notes(&mut canvas, (24.0, bottom + below + 14.0), &remarks, width - 48.0);
     let about = format!(
         "A matrix of {n} items{}: orange where the row’s item is likely to beat the column’s, blue where it \
          is likely to lose.",
@@ -98,20 +104,22 @@ pub(super) fn draw(
 }
 
 /// Items of each cluster, by mean log odds against those of their own cluster.
-fn groups(chances: &Matrix, clusters: Option<&[usize]>) -> Vec<Vec<usize>> {
-    let n = chances.rows();
-    let count = clusters.map_or(1, |own| own.iter().max().map_or(0, |last| last + 1));
-    let of = |k: usize| (0..n).filter(|&i| clusters.is_none_or(|own| own[i] == k)).collect::<Vec<_>>();
+fn groups(probabilities: &Matrix, clusters: Option<&[usize]>) -> Vec<Vec<usize>> {
+    let n = probabilities.rows();
+    let count = clusters.map_or(1, |labels| labels.iter().max().map_or(0, |highest| highest + 1));
+    let members_of =
+        |k: usize| (0..n).filter(|&i| clusters.is_none_or(|labels| labels[i] == k)).collect::<Vec<_>>();
     let odds = |p: f64| {
         let p = p.clamp(1e-9, 1.0 - 1e-9);
         (p / (1.0 - p)).ln()
     };
-    let sorted = |mut own: Vec<usize>| {
-        let members = own.clone();
-        let sum = |i: usize| members.iter().filter(|&&j| j != i).map(|&j| odds(chances[(i, j)])).sum::<f64>();
+    let sorted = |mut cluster: Vec<usize>| {
+        let members = cluster.clone();
+        let sum =
+            |i: usize| members.iter().filter(|&&j| j != i).map(|&j| odds(probabilities[(i, j)])).sum::<f64>();
         let utility: Vec<f64> = (0..n).map(sum).collect();
-        own.sort_by(|&a, &b| utility[b].total_cmp(&utility[a]));
-        own
+        cluster.sort_by(|&a, &b| utility[b].total_cmp(&utility[a]));
+        cluster
     };
-    (0..count).map(of).filter(|own| !own.is_empty()).map(sorted).collect()
+    (0..count).map(members_of).filter(|members| !members.is_empty()).map(sorted).collect()
 }

@@ -1,6 +1,5 @@
 //! The plots people know from explanations, one file each, and the list of them.
 
-mod bands;
 mod bar;
 mod beeswarm;
 mod causal_graph;
@@ -9,19 +8,20 @@ mod dependence;
 mod effect;
 mod force;
 mod heatmap;
+mod importance;
+mod interaction_strengths;
 mod interactions;
-mod ladder;
 mod map;
 mod matrix;
 mod network;
 mod null;
-mod overall;
-mod together;
+mod null_intervals;
+mod ranking;
 mod waterfall;
 mod witness;
 
+pub use importance::Overall;
 pub(crate) use map::Shown;
-pub use overall::Overall;
 use riesz::causal::{Estimand, Graph, Identification};
 use riesz::discrepancy::{TestResult, Witness};
 use riesz::global::Curve;
@@ -49,14 +49,14 @@ pub static PLOTS: [&Plot; 8] = [
 pub struct Plot {
     /// The name users type.
     pub name: &'static str,
-    /// What it shows, in words.
+    /// A description of the plot.
     pub help: &'static str,
-    /// How much of an explanation it shows.
+    /// The part of an explanation that it shows.
     pub shows: Shows,
     draw: fn(&Explanation, &PlotOptions) -> Svg,
 }
 
-/// How much of an explanation a plot shows.
+/// The part of an explanation that a plot shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
     /// All rows and players.
@@ -86,7 +86,7 @@ impl Plot {
     }
 }
 
-/// What to draw, and how.
+/// Options of plots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlotOptions {
     /// Which of the model's outputs, from 0.
@@ -153,14 +153,16 @@ pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> 
 ///
 /// # Errors
 /// As [`render`]; [`Error::TooFew`] for a test that attributed nothing.
-pub fn render_test(found: &TestResult, options: &PlotOptions) -> Result<Svg> {
+pub fn render_test(result: &TestResult, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
-    match &found.attributions {
+    match &result.attributions {
         Some(attributions) => {
             check(&attributions.explanation)?;
-            Ok(bands::draw(attributions, options))
+            Ok(null_intervals::draw(attributions, options))
         }
-        None => Err(Error::TooFew { what: "the list of attributions".into(), needed: 1, unit: "feature is" }),
+        None => {
+            Err(Error::TooFew { subject: "the list of attributions".into(), needed: 1, unit: "feature is" })
+        }
     }
 }
 
@@ -168,43 +170,43 @@ pub fn render_test(found: &TestResult, options: &PlotOptions) -> Result<Svg> {
 ///
 /// # Errors
 /// [`Error::TooFew`] without draws; [`Error::Parameter`] for options.
-pub fn render_null(found: &TestResult, statistic: &str, options: &PlotOptions) -> Result<Svg> {
+pub fn render_null(result: &TestResult, statistic: &str, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
-    if found.null.is_empty() {
-        return Err(Error::TooFew { what: "the null distribution".into(), needed: 1, unit: "draw is" });
+    if result.null.is_empty() {
+        return Err(Error::TooFew { subject: "the null distribution".into(), needed: 1, unit: "draw is" });
     }
-    Ok(null::draw(found, statistic, options))
+    Ok(null::draw(result, statistic, options))
 }
 
 /// Draws where two samples differ along a column.
 ///
 /// # Errors
 /// [`Error::Parameter`] for options.
-pub fn render_witness(found: &Witness, options: &PlotOptions) -> Result<Svg> {
+pub fn render_witness(curve: &Witness, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
-    Ok(witness::draw(found, options))
+    Ok(witness::draw(curve, options))
 }
 
 /// Draws which features matter overall.
 ///
 /// # Errors
 /// As [`render`].
-pub fn render_overall(found: &Overall<'_>, options: &PlotOptions) -> Result<Svg> {
-    let e = found.explanation();
+pub fn render_overall(ranking: &Overall<'_>, options: &PlotOptions) -> Result<Svg> {
+    let e = ranking.explanation();
     check(e)?;
     in_range("output", options.output, e.outputs())?;
     fits(options)?;
-    Ok(overall::draw(found, options))
+    Ok(importance::draw(ranking, options))
 }
 
 /// Draws a component of a model's functional ANOVA.
 ///
 /// # Errors
 /// [`Error::Parameter`] for options.
-pub fn render_component(found: &Curve, options: &PlotOptions) -> Result<Svg> {
-    in_range("output", options.output, found.output_names.len())?;
+pub fn render_component(component: &Curve, options: &PlotOptions) -> Result<Svg> {
+    in_range("output", options.output, component.output_names.len())?;
     fits(options)?;
-    Ok(component::draw(found, options))
+    Ok(component::draw(component, options))
 }
 
 /// Draws an effect: along one treatment that is a number the curve with its band and what leaves it unsure,
@@ -213,26 +215,35 @@ pub fn render_component(found: &Curve, options: &PlotOptions) -> Result<Svg> {
 /// # Errors
 /// [`Error::TooFew`] without treatments; [`Error::NotFinite`] for numbers that cannot be drawn;
 /// [`Error::Parameter`] for the level and options.
-pub fn render_effect(found: &EffectPage<'_>, options: &PlotOptions) -> Result<Svg> {
+pub fn render_effect(page: &EffectPage<'_>, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
-    let ends = found.effect.interval(found.level)?;
+    let ends = page.effect.interval(page.level)?;
     if ends.is_empty() {
-        return Err(Error::TooFew { what: "the list of treatments".into(), needed: 1, unit: "treatment is" });
+        return Err(Error::TooFew {
+            subject: "the list of treatments".into(),
+            needed: 1,
+            unit: "treatment is",
+        });
     }
-    if let Some(row) = ends.iter().position(|own| own.iter().any(|v| v.abs() > 1e300 || v.is_nan())) {
-        let (column, value) = (found.found.outcome.clone(), ends[row][0]);
+    if let Some(row) = ends.iter().position(|interval| interval.iter().any(|v| v.abs() > 1e300 || v.is_nan()))
+    {
+        let (column, value) = (page.identification.outcome.clone(), ends[row][0]);
         return Err(Error::NotFinite { row, column, value });
     }
-    Ok(effect::draw(found, &ends, options))
+    Ok(effect::draw(page, &ends, options))
 }
 
 /// Draws a causal graph with what its variables are there for; hidden common causes are dashed.
 ///
 /// # Errors
 /// [`Error::Parameter`] for options.
-pub fn render_causal_graph(graph: &Graph, found: &Identification, options: &PlotOptions) -> Result<Svg> {
+pub fn render_causal_graph(
+    graph: &Graph,
+    identification: &Identification,
+    options: &PlotOptions,
+) -> Result<Svg> {
     fits(options)?;
-    Ok(causal_graph::draw(graph, found, options))
+    Ok(causal_graph::draw(graph, identification, options))
 }
 
 /// Draws numbers of places as a map: places of the coordinates `x` and `y` in the cells of a raster of at
@@ -253,7 +264,7 @@ pub fn render_map(
     places_map([x, y], &Shown::Numbers { values, ends: None }, names, title, options)
 }
 
-/// As [`render_map`], of what is shown of places.
+/// Draws a map like [`render_map`], of numbers or levels.
 pub(crate) fn places_map(
     [x, y]: [&[f64]; 2],
     shown: &Shown<'_>,
@@ -263,18 +274,20 @@ pub(crate) fn places_map(
 ) -> Result<Svg> {
     fits(options)?;
     if x.is_empty() {
-        return Err(Error::TooFew { what: "the list of places".into(), needed: 1, unit: "place is" });
+        return Err(Error::TooFew { subject: "the list of places".into(), needed: 1, unit: "place is" });
     }
     let (count, values) = match shown {
         Shown::Numbers { values, .. } => (values.len(), *values),
-        Shown::Levels { of, .. } => (of.len(), &[][..]),
+        Shown::Levels { of: levels, .. } => (levels.len(), &[][..]),
     };
     for (name, numbers) in names.iter().zip([x, y]).chain([(&title, values)]) {
         if let Some(row) = numbers.iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite { row, column: (*name).into(), value: numbers[row] });
         }
     }
-    [x.len(), y.len()].into_iter().try_for_each(|found| one_each("numbers", count, found))?;
+    [x.len(), y.len()]
+        .into_iter()
+        .try_for_each(|count_of_places| one_each("numbers", count, count_of_places))?;
     Ok(map::draw([x, y], shown, (names, title), options))
 }
 
@@ -283,10 +296,10 @@ pub(crate) fn places_map(
 /// # Errors
 /// [`Error::Shape`] unless there is a name for each item; [`Error::TooFew`] without items;
 /// [`Error::Parameter`] for options.
-pub fn render_ladder(found: &Rankability, names: &[String], options: &PlotOptions) -> Result<Svg> {
+pub fn render_ladder(ranking: &Rankability, names: &[String], options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
-    one_each("names", found.utility.len(), names.len())?;
-    Ok(ladder::draw(found, names, options))
+    one_each("names", ranking.utility.len(), names.len())?;
+    Ok(ranking::draw(ranking, names, options))
 }
 
 /// Draws how probable it is that the row's item beats the column's (items × items); items of a cluster,
@@ -296,47 +309,47 @@ pub fn render_ladder(found: &Rankability, names: &[String], options: &PlotOption
 /// [`Error::Shape`] unless there is a row, a column, a name, and a cluster if any, for each item;
 /// [`Error::TooFew`] without items; [`Error::Parameter`] for what is no probability, and for options.
 pub fn render_preference_matrix(
-    chances: &Matrix,
+    probabilities: &Matrix,
     names: &[String],
     clusters: Option<&[usize]>,
     options: &PlotOptions,
 ) -> Result<Svg> {
     fits(options)?;
-    let n = chances.rows();
-    one_each("columns", n, chances.cols())?;
+    let n = probabilities.rows();
+    one_each("columns", n, probabilities.cols())?;
     one_each("names", n, names.len())?;
-    clusters.iter().try_for_each(|own| one_each("clusters", n, own.len()))?;
-    let apart = |at: &usize| at / n != at % n;
+    clusters.iter().try_for_each(|labels| one_each("clusters", n, labels.len()))?;
+    let apart = |index: &usize| index / n != index % n;
     if let Some(wrong) =
-        (0..n * n).filter(apart).map(|at| chances.data()[at]).find(|p| !(0.0..=1.0).contains(p))
+        (0..n * n).filter(apart).map(|index| probabilities.data()[index]).find(|p| !(0.0..=1.0).contains(p))
     {
         return Err(Error::parameter("probability", wrong, "from 0 to 1"));
     }
-    Ok(matrix::draw(chances, names, clusters, options))
+    Ok(matrix::draw(probabilities, names, clusters, options))
 }
 
 /// Whether there is one for each item.
-fn one_each(what: &str, expected: usize, found: usize) -> Result<()> {
+fn one_each(name: &str, expected: usize, actual: usize) -> Result<()> {
     if expected == 0 {
-        return Err(Error::TooFew { what: "the list of items".into(), needed: 1, unit: "item is" });
+        return Err(Error::TooFew { subject: "the list of items".into(), needed: 1, unit: "item is" });
     }
-    if expected == found {
+    if expected == actual {
         return Ok(());
     }
     Err(Error::Shape {
-        what: format!("the list of {what}"),
+        subject: format!("the list of {name}"),
         unit: "entries",
         expected,
-        found,
+        actual,
         why: "one an item".into(),
     })
 }
 
-fn in_range(name: &str, at: usize, count: usize) -> Result<()> {
-    if at < count {
+fn in_range(name: &str, index: usize, count: usize) -> Result<()> {
+    if index < count {
         Ok(())
     } else {
-        Err(Error::parameter(name, at, format!("from 0 to {}", count.max(1) - 1)))
+        Err(Error::parameter(name, index, format!("from 0 to {}", count.max(1) - 1)))
     }
 }
 
@@ -354,13 +367,13 @@ fn fits(options: &PlotOptions) -> Result<()> {
 pub(crate) fn check(explanation: &Explanation) -> Result<()> {
     explanation.validate()?;
     let (n, m, p) = (explanation.rows(), explanation.outputs(), explanation.sets());
-    for (what, size, unit) in [
+    for (subject, size, unit) in [
         ("the explanation", n, "row is"),
         ("the explanation", m, "output is"),
         ("the explanation", p, "player is"),
     ] {
         if size == 0 {
-            return Err(Error::TooFew { what: what.into(), needed: 1, unit });
+            return Err(Error::TooFew { subject: subject.into(), needed: 1, unit });
         }
     }
     if !explanation.is_complete() {
@@ -394,8 +407,8 @@ pub(crate) fn check(explanation: &Explanation) -> Result<()> {
 fn shown(order: Vec<usize>, max_display: usize) -> (Vec<usize>, Vec<usize>) {
     // A sum of one would only hide a name.
     let keep = if order.len() <= max_display + 1 { order.len() } else { max_display };
-    let (named, rest) = order.split_at(keep);
-    (named.to_vec(), rest.to_vec())
+    let (named, omitted) = order.split_at(keep);
+    (named.to_vec(), omitted.to_vec())
 }
 
 fn rest_label(e: &Explanation, count: usize) -> String {
@@ -413,7 +426,7 @@ struct Scale {
 
 impl Scale {
     /// Covers `values` with some air; never empty.
-    fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+    fn covering(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let (mut lo, mut hi) =
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
         if lo > hi {
@@ -430,7 +443,7 @@ impl Scale {
         Self { lo: lo - pad, hi: hi + pad, from, to }
     }
 
-    fn at(self, value: f64) -> f64 {
+    fn pixel(self, value: f64) -> f64 {
         self.from + (value - self.lo) / (self.hi - self.lo) * (self.to - self.from)
     }
 
@@ -443,7 +456,7 @@ impl Scale {
 /// A horizontal axis below a field from `top` to `bottom`: grid lines, labels, name.
 fn x_axis(canvas: &mut Canvas, scale: Scale, top: f64, bottom: f64, name: &str) {
     for (value, label) in scale.ticks(80.0) {
-        let x = scale.at(value);
+        let x = scale.pixel(value);
         canvas.line((x, top), (x, bottom), Paint::Grid, false);
         canvas.text((x, bottom + 12.0), &label, Anchor::Middle, Paint::Muted, 100.0);
     }
@@ -461,13 +474,13 @@ fn label_room(labels: &[String], width: f64) -> f64 {
         .min(width * if width < 480.0 { 0.3 } else { 0.4 })
 }
 
-/// What the colours of dots say of a feature.
+/// The meaning of the colours of dots.
 struct Colours<'e> {
     column: &'e [f64],
-    of: Says,
+    scale: ColourScale,
 }
 
-enum Says {
+enum ColourScale {
     /// Numbers: low (0, the 5 % quantile) to high (1, the 95 % quantile); nothing if they are equal.
     Place(f64, f64),
     /// Levels: by code the colour, and a name for each colour, the most frequent first.
@@ -476,12 +489,12 @@ enum Says {
 
 impl<'e> Colours<'e> {
     /// `None` for groups, which have no single value.
-    fn of(explanation: &'e Explanation, player: usize) -> Option<Self> {
+    fn for_player(explanation: &'e Explanation, player: usize) -> Option<Self> {
         let j = single_column(explanation, player)?;
         let column = explanation.data.column(j);
         if let ColumnKind::Categorical { levels } = &explanation.data.columns()[j].kind {
             let (paints, names) = Self::levels(column.iter().map(|&v| v as usize), levels);
-            return Some(Self { column, of: Says::Levels(paints, names) });
+            return Some(Self { column, scale: ColourScale::Levels(paints, names) });
         }
         let mut sorted = column.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -490,42 +503,42 @@ impl<'e> Colours<'e> {
         if lo == hi {
             (lo, hi) = (quantile(0.0), quantile(1.0));
         }
-        Some(Self { column, of: Says::Place(lo, hi) })
+        Some(Self { column, scale: ColourScale::Place(lo, hi) })
     }
 
-    /// By level its colour, and the colours' names: the most frequent levels have colours of their own, the
-    /// rest share one.
-    fn levels(of: impl Iterator<Item = usize>, levels: &[String]) -> (Vec<Paint>, Vec<(Paint, String)>) {
+    /// The colour of each level, and the names of the colours: the most frequent levels have colours of their
+    /// own, the others share one.
+    fn levels(codes: impl Iterator<Item = usize>, levels: &[String]) -> (Vec<Paint>, Vec<(Paint, String)>) {
         let mut counts = vec![0_usize; levels.len()];
-        of.for_each(|level| counts[level] += 1);
+        codes.for_each(|level| counts[level] += 1);
         let mut order: Vec<usize> = (0..levels.len()).filter(|&k| counts[k] > 0).collect();
         order.sort_by_key(|&k| std::cmp::Reverse(counts[k]));
-        let rest = if order.len() > LEVELS.len() { order.split_off(LEVELS.len()) } else { Vec::new() };
+        let rare = if order.len() > LEVELS.len() { order.split_off(LEVELS.len()) } else { Vec::new() };
         let mut paints = vec![Paint::Neutral; levels.len()];
         let mut names = Vec::new();
         for (k, &level) in order.iter().enumerate() {
             paints[level] = Paint::Level(k);
             names.push((Paint::Level(k), levels[level].clone()));
         }
-        if !rest.is_empty() {
-            names.push((Paint::Neutral, format!("{} others", rest.len())));
+        if !rare.is_empty() {
+            names.push((Paint::Neutral, format!("{} others", rare.len())));
         }
         (paints, names)
     }
 
     fn paint(&self, row: usize) -> Paint {
-        match &self.of {
-            Says::Place(lo, hi) if lo == hi => Paint::Neutral,
-            Says::Place(lo, hi) => Paint::Ramp(((self.column[row] - lo) / (hi - lo)).clamp(0.0, 1.0)),
-            Says::Levels(paints, _) => paints[self.column[row] as usize],
+        match &self.scale {
+            ColourScale::Place(lo, hi) if lo == hi => Paint::Neutral,
+            ColourScale::Place(lo, hi) => Paint::Ramp(((self.column[row] - lo) / (hi - lo)).clamp(0.0, 1.0)),
+            ColourScale::Levels(paints, _) => paints[self.column[row] as usize],
         }
     }
 
     /// The names of colours, for levels.
     fn names(&self) -> &[(Paint, String)] {
-        match &self.of {
-            Says::Place(..) => &[],
-            Says::Levels(_, names) => names,
+        match &self.scale {
+            ColourScale::Place(..) => &[],
+            ColourScale::Levels(_, names) => names,
         }
     }
 }
@@ -537,14 +550,14 @@ const DOT: f64 = 12.0;
 fn legend_line(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, String)], room: f64) {
     let width = |name: &str| (format::text_width(name, FONT) + DOT + 8.0).min(room);
     let mut count = names.len();
-    let all = |count: usize| {
-        let more = if count < names.len() { 14.0 } else { 0.0 };
-        names[..count].iter().map(|(_, name)| width(name)).sum::<f64>() + more
+    let total_width = |count: usize| {
+        let ellipsis = if count < names.len() { 14.0 } else { 0.0 };
+        names[..count].iter().map(|(_, name)| width(name)).sum::<f64>() + ellipsis
     };
-    while count > 1 && all(count) > room {
+    while count > 1 && total_width(count) > room {
         count -= 1;
     }
-    let mut x = right - all(count) + 8.0;
+    let mut x = right - total_width(count) + 8.0;
     if count < names.len() {
         canvas.text((right, y), "…", Anchor::End, Paint::Muted, 14.0);
     }
@@ -592,15 +605,15 @@ fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room
 const REACH: f64 = 1.959_963_984_540_054;
 
 /// Most rows whose dots have intervals of their own.
-const FEW: usize = 200;
+const MAX_ROWS_WITH_INTERVALS: usize = 200;
 
 /// Half of the interval of a sum of values; `None` where it is not known.
 fn reach(e: &Explanation, row: usize, output: usize, sets: &[usize]) -> Option<f64> {
     e.sd_of_sum(row, output, sets).map(|sd| REACH * sd)
 }
 
-/// What whiskers are, where there are some.
-fn sure(e: &Explanation) -> &'static str {
+/// The label of whiskers, if there are some.
+fn interval_label(e: &Explanation) -> &'static str {
     if e.uncertainty.is_some() { ", 95 % intervals" } else { "" }
 }
 
@@ -629,26 +642,26 @@ fn jitter(k: usize) -> f64 {
     ((k as f64 + 0.5) * 0.618_033_988_749_895).fract() - 0.5
 }
 
-/// What row `i` is called where it stands first: "Row 3", or by who meets whom.
+/// The name of row `i` at the start of a title: "Row 3", or the names of the two items.
 pub(crate) fn row_title(e: &Explanation, i: usize) -> String {
     if e.duels.is_some() { e.row_name(i) } else { capital(&e.row_name(i)) }
 }
 
 /// With a capital letter, for the beginning of a sentence.
 pub(crate) fn capital(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What the values of a row leave of the difference between its prediction and the base value; `None` if they
-/// are to add up to it.
+/// The part of the difference between a row's prediction and the base value that its values leave; `None` for
+/// values that add up to it.
 fn left_over(explanation: &Explanation, row: usize, output: usize) -> Option<(String, f64)> {
     if explanation.index.is_efficient() {
         return None;
     }
-    let at = row * explanation.outputs() + output;
+    let game = row * explanation.outputs() + output;
     let shared: f64 = explanation.row_values(row, output).iter().sum();
-    let left = explanation.predictions[at] - explanation.base_values[at] - shared;
+    let left = explanation.predictions[game] - explanation.base_values[game] - shared;
     Some(("not shared out".into(), left))
 }
 

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
-use super::together::{Together, notes};
+use super::interaction_strengths::{InteractionStrengths, notes};
 use super::*;
 
 /// Features on a circle, and lines between those that act together.
@@ -15,9 +15,9 @@ pub(super) static PLOT: Plot = Plot {
 
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, o) = (options.width as f64, options.output);
-    let found = Together::of(e, o);
+    let strengths = InteractionStrengths::new(e, o);
     let name = |j: usize| e.players[j].name.as_str();
-    let widest = found
+    let widest = strengths
         .players(options.max_display)
         .iter()
         .map(|&j| format::text_width(name(j), FONT))
@@ -25,20 +25,22 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let radius = (width / 2.0 - widest.min(0.2 * width) - 34.0).min(150.0);
     // Near the top and bottom names stand below each other by 4π²/n² of the radius: as many as leave each its
     // line.
-    let most = (radius * 4.0 * PI * PI / 15.0).sqrt() as usize;
-    let players = found.players(options.max_display.min(most));
+    let limit = (radius * 4.0 * PI * PI / 15.0).sqrt() as usize;
+    let players = strengths.players(options.max_display.min(limit));
     let n = players.len();
     let (x0, y0) = (width / 2.0, radius + 30.0);
     // Half a step off the top, so that every name has a side.
     let angle = |k: usize| (k as f64 + 0.5) / n as f64 * 2.0 * PI - FRAC_PI_2;
     let place = |k: usize| (x0 + radius * angle(k).cos(), y0 + radius * angle(k).sin());
-    let largest = players.iter().map(|&j| found.own[j].abs()).fold(0.0, f64::max);
+    let largest = players.iter().map(|&j| strengths.single_values[j].abs()).fold(0.0, f64::max);
     let room = (0.38 * 2.0 * PI * radius / n.max(3) as f64).min(22.0);
     // Areas are as values are.
-    let size = |j: usize| if largest > 0.0 { (found.own[j].abs() / largest).sqrt() * room } else { 0.0 };
+    let size = |j: usize| {
+        if largest > 0.0 { (strengths.single_values[j].abs() / largest).sqrt() * room } else { 0.0 }
+    };
     let mut canvas = Canvas::new(options.theme);
 
-    let drawn: Vec<(usize, usize, f64)> = found
+    let drawn: Vec<(usize, usize, f64)> = strengths
         .pairs
         .iter()
         .filter_map(|&([a, b], v)| {
@@ -51,70 +53,85 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     // The strongest lie on top.
     for &(a, b, value) in drawn.iter().rev() {
         let part = value.abs() / strongest;
-        canvas.edge(place(a), place(b), found.paint(value), 0.8 + 8.0 * part, 0.25 + 0.6 * part);
+        canvas.edge(place(a), place(b), strengths.paint(value), 0.8 + 8.0 * part, 0.25 + 0.6 * part);
     }
     for (k, &j) in players.iter().enumerate() {
         let ((x, y), r) = (place(k), size(j).max(2.5));
         let side = if angle(k).cos() < 0.0 { -1.0 } else { 1.0 };
-        canvas.open_player(found.alone[j]);
+        canvas.open_player(strengths.single_sets[j]);
         canvas.disc((x, y), r + 1.5, Paint::Paper);
-        canvas.disc((x, y), r, if found.own[j] == 0.0 { Paint::Neutral } else { found.paint(found.own[j]) });
-        let at = x + side * (r + 7.0);
+        canvas.disc(
+            (x, y),
+            r,
+            if strengths.single_values[j] == 0.0 {
+                Paint::Neutral
+            } else {
+                strengths.paint(strengths.single_values[j])
+            },
+        );
+        let x_of_name = x + side * (r + 7.0);
         if angle(k).cos().abs() < 1e-9 {
             // The lowest of an odd number.
             canvas.text((x, y + r + 11.0), name(j), Anchor::Middle, Paint::Ink, width - 12.0);
         } else if side > 0.0 {
-            canvas.text((at, y), name(j), Anchor::Start, Paint::Ink, width - at - 6.0);
+            canvas.text((x_of_name, y), name(j), Anchor::Start, Paint::Ink, width - x_of_name - 6.0);
         } else {
-            canvas.text((at, y), name(j), Anchor::End, Paint::Ink, at - 6.0);
+            canvas.text((x_of_name, y), name(j), Anchor::End, Paint::Ink, x_of_name - 6.0);
         }
         canvas.close();
     }
-    let below = sentences(e, &found, o, &players, &drawn);
+    let below = sentences(e, &strengths, o, &players, &drawn);
     let end = notes(&mut canvas, (12.0, y0 + radius + 50.0), &below, width - 40.0);
     let about = format!(
         "{} features on a circle and lines between {} pairs.{} {}",
         n,
         drawn.len(),
-        found.strongest(e),
+        strengths.strongest(e),
         below.join(" ")
     );
     canvas.finish(width, end + 4.0, "Network of interactions", &about, "")
 }
 
-/// What sizes and widths are, and what is not drawn.
+/// Captions of sizes and widths, and of what is omitted.
 fn sentences(
     e: &Explanation,
-    found: &Together,
+    interactions: &InteractionStrengths,
     output: usize,
     players: &[usize],
     drawn: &[(usize, usize, f64)],
 ) -> Vec<String> {
-    let top = players.iter().copied().max_by(|&a, &b| found.own[a].abs().total_cmp(&found.own[b].abs()));
-    let alone = top.map_or_else(String::new, |j| {
-        format!("; largest {} {}", together::brief(&e.players[j].name), found.write(found.own[j]))
+    let top = players
+        .iter()
+        .copied()
+        .max_by(|&a, &b| interactions.single_values[a].abs().total_cmp(&interactions.single_values[b].abs()));
+    let largest_text = top.map_or_else(String::new, |j| {
+        format!(
+            "; largest {} {}",
+            interaction_strengths::brief(&e.players[j].name),
+            interactions.write(interactions.single_values[j])
+        )
     });
     let pair = drawn.first().map_or_else(String::new, |&(a, b, v)| {
-        format!("; strongest {}", found.pair(e, [players[a], players[b]], v))
+        format!("; strongest {}", interactions.pair(e, [players[a], players[b]], v))
     });
-    let colours = if found.signed { " Orange raises the output, blue lowers it." } else { "" };
-    let mut all = vec![format!(
-        "{}: of features alone as areas of discs{alone}; of pairs as widths of lines{pair}.{colours}",
-        capital(&found.says(e, output))
+    let colours = if interactions.signed { " Orange raises the output, blue lowers it." } else { "" };
+    let mut captions = vec![format!(
+        "{}: of features alone as areas of discs{largest_text}; of pairs as widths of lines{pair}.{colours}",
+        capital(&interactions.quantity(e, output))
     )];
-    let others = found.pairs.len() - drawn.len();
-    if others > 0 {
-        let total: f64 = found.pairs.iter().map(|pair| pair.1.abs()).sum();
+    let omitted = interactions.pairs.len() - drawn.len();
+    if omitted > 0 {
+        let total: f64 = interactions.pairs.iter().map(|pair| pair.1.abs()).sum();
         let shown: f64 = drawn.iter().map(|pair| pair.2.abs()).sum();
         let share = if total > 0.0 { (total - shown).max(0.0) / total * 100.0 } else { 0.0 };
         let (which, hold) =
-            if others == 1 { ("pair".into(), "holds") } else { (format!("{others} pairs"), "hold") };
-        all.push(format!(
+            if omitted == 1 { ("pair".into(), "holds") } else { (format!("{omitted} pairs"), "hold") };
+        captions.push(format!(
             "The other {which} {hold} {} % of what pairs are worth in size.",
             format::fixed(share, 1)
         ));
     }
-    all.extend(found.larger(e));
-    all.extend(found.left_out(players.len()));
-    all
+    captions.extend(interactions.larger(e));
+    captions.extend(interactions.left_out(players.len()));
+    captions
 }

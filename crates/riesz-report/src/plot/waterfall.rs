@@ -1,4 +1,4 @@
-//! From the base value to one row's prediction, a step a player.
+//! The values of one row as steps from the base value to the prediction.
 
 use super::*;
 
@@ -16,13 +16,13 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
-    let (named, rest) = shown(order, options.max_display);
+    let (named, omitted) = shown(order, options.max_display);
     // Drawn from the top: the largest step first; the base is reached at the bottom.
     let mut lines: Vec<(String, f64, Option<f64>)> =
         named.iter().map(|&j| (format::label(e, row, j), values[j], reach(e, row, o, &[j]))).collect();
-    if !rest.is_empty() {
-        let sum = rest.iter().map(|&j| values[j]).sum();
-        lines.push((rest_label(e, rest.len()), sum, reach(e, row, o, &rest)));
+    if !omitted.is_empty() {
+        let sum = omitted.iter().map(|&j| values[j]).sum();
+        lines.push((rest_label(e, omitted.len()), sum, reach(e, row, o, &omitted)));
     }
     lines.extend(left_over(e, row, o).map(|(name, left)| (name, left, None)));
     let mut ends = vec![base];
@@ -37,18 +37,18 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let bottom = top + pitch * lines.len() as f64;
     // Numbers that do not fit into their arrow stand to its right: 44 pixels for them.
     let numbers = if e.uncertainty.is_some() { 104.0 } else { 56.0 };
-    let all = ends.iter().copied().chain(whiskers.flatten());
-    let scale = Scale::around(all, room + 24.0, width - numbers);
+    let extent = ends.iter().copied().chain(whiskers.flatten());
+    let scale = Scale::covering(extent, room + 24.0, width - numbers);
     let mut canvas = Canvas::new(options.theme);
     x_axis(&mut canvas, scale, top, bottom, "");
-    let base_x = scale.at(base);
-    let end_x = scale.at(ends[0]);
+    let base_x = scale.pixel(base);
+    let end_x = scale.pixel(ends[0]);
     canvas.line((end_x, top - 8.0), (end_x, top + pitch / 2.0), Paint::Muted, true);
     canvas.line((base_x, top), (base_x, bottom + 18.0), Paint::Muted, true);
-    let written = |what: &str, x: f64| format!("{what} = {}", format::number(x));
+    let written = |quantity: &str, x: f64| format!("{quantity} = {}", format::number(x));
     let clamp = |x: f64, text: &str| {
-        let half = format::text_width(text, FONT) / 2.0 + 2.0;
-        x.clamp(half, (width - half).max(half))
+        let half_width = format::text_width(text, FONT) / 2.0 + 2.0;
+        x.clamp(half_width, (width - half_width).max(half_width))
     };
     let f_text = written("f(x)", prediction);
     canvas.text((clamp(end_x, &f_text), top - 18.0), &f_text, Anchor::Middle, Paint::Ink, width);
@@ -57,12 +57,12 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     for (k, (name, value, reach)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
-        let (from, to) = (scale.at(ends[k + 1]), scale.at(ends[k]));
+        let (from, to) = (scale.pixel(ends[k + 1]), scale.pixel(ends[k]));
         arrow(&mut canvas, from, to, y, 9.0, Paint::of_sign(*value));
         canvas.line((from, y), (from, y + pitch), Paint::Muted, true);
         let text = format::signed_within(*value, *reach);
         let mut end = from.max(to);
-        if let Some([low, high]) = reach.map(|reach| whisker(k, reach).map(|end| scale.at(end))) {
+        if let Some([low, high]) = reach.map(|reach| whisker(k, reach).map(|end| scale.pixel(end))) {
             canvas.whisker(low, high, y);
             end = end.max(high);
         }
@@ -83,9 +83,18 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
 }
 
 /// A block arrow from `from` to `to`; at least one pixel wide.
-pub(super) fn arrow(canvas: &mut Canvas, from: f64, to: f64, y: f64, half: f64, paint: Paint) {
+pub(super) fn arrow(canvas: &mut Canvas, from: f64, to: f64, y: f64, half_height: f64, paint: Paint) {
     let direction = if to < from { -1.0 } else { 1.0 };
     let to = from + direction * (to - from).abs().max(1.0);
     let neck = to - direction * (to - from).abs().min(6.0);
-    canvas.polygon(&[(from, y - half), (neck, y - half), (to, y), (neck, y + half), (from, y + half)], paint);
+    canvas.polygon(
+        &[
+            (from, y - half_height),
+            (neck, y - half_height),
+            (to, y),
+            (neck, y + half_height),
+            (from, y + half_height),
+        ],
+        paint,
+    );
 }

@@ -10,7 +10,7 @@ pub(super) fn draw(w: &Witness, options: &PlotOptions) -> Svg {
     // Two standard errors to either side.
     let ends: Vec<[f64; 2]> =
         w.values.iter().zip(&w.std_error).map(|(v, e)| [v - 2.0 * e, v + 2.0 * e]).collect();
-    let y_scale = Scale::around(ends.iter().flatten().copied().chain([0.0]), bottom, top);
+    let y_scale = Scale::covering(ends.iter().flatten().copied().chain([0.0]), bottom, top);
     let mut canvas = Canvas::new(options.theme);
     let x_scale = match &w.levels {
         Some(levels) => {
@@ -18,43 +18,44 @@ pub(super) fn draw(w: &Witness, options: &PlotOptions) -> Svg {
             let room = (right - left) / levels.len().max(1) as f64;
             let every = (30.0 / room).ceil().max(1.0) as usize;
             for (k, level) in levels.iter().enumerate().step_by(every) {
-                let at = (scale.at(k as f64), bottom + 12.0);
-                canvas.text(at, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
+                let position = (scale.pixel(k as f64), bottom + 12.0);
+                canvas.text(position, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
             }
-            let at = ((left + right) / 2.0, bottom + 30.0);
-            canvas.text(at, &w.column, Anchor::Middle, Paint::Muted, right - left);
+            let position = ((left + right) / 2.0, bottom + 30.0);
+            canvas.text(position, &w.column, Anchor::Middle, Paint::Muted, right - left);
             scale
         }
         None => {
-            let scale = Scale::around(w.at.iter().copied(), left, right);
+            let scale = Scale::covering(w.grid.iter().copied(), left, right);
             x_axis(&mut canvas, scale, top, bottom, &w.column);
             scale
         }
     };
     for (value, label) in y_scale.ticks(50.0) {
-        let y = y_scale.at(value);
+        let y = y_scale.pixel(value);
         canvas.line((left, y), (right, y), Paint::Grid, false);
         canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
     }
     canvas.text_up((14.0, (top + bottom) / 2.0), "witness function", bottom - top);
-    let at = |k: usize| x_scale.at(w.at[k]);
+    let x_at = |k: usize| x_scale.pixel(w.grid[k]);
     if w.levels.is_some() {
-        for k in 0..w.at.len() {
-            let (zero, y) = (y_scale.at(0.0), y_scale.at(w.values[k]));
-            canvas.rect(at(k) - 8.0, zero.min(y), 16.0, (zero - y).abs(), Paint::of_sign(w.values[k]), 1.0);
-            let [low, high] = ends[k].map(|v| y_scale.at(v));
-            canvas.line((at(k), low), (at(k), high), Paint::Ink, false);
+        for k in 0..w.grid.len() {
+            let (zero, y) = (y_scale.pixel(0.0), y_scale.pixel(w.values[k]));
+            canvas.rect(x_at(k) - 8.0, zero.min(y), 16.0, (zero - y).abs(), Paint::of_sign(w.values[k]), 1.0);
+            let [low, high] = ends[k].map(|v| y_scale.pixel(v));
+            canvas.line((x_at(k), low), (x_at(k), high), Paint::Ink, false);
         }
     } else {
-        let side = |of: usize, k: usize| (at(k), y_scale.at(ends[k][of]));
-        let count = w.at.len();
+        let side = |end: usize, k: usize| (x_at(k), y_scale.pixel(ends[k][end]));
+        let count = w.grid.len();
         let outline: Vec<(f64, f64)> =
             (0..count).map(|k| side(1, k)).chain((0..count).rev().map(|k| side(0, k))).collect();
         canvas.area(&outline, Paint::Neutral, 0.3);
-        let line: Vec<(f64, f64)> = (0..w.at.len()).map(|k| (at(k), y_scale.at(w.values[k]))).collect();
+        let line: Vec<(f64, f64)> =
+            (0..w.grid.len()).map(|k| (x_at(k), y_scale.pixel(w.values[k]))).collect();
         canvas.polyline(&line, Paint::Up);
     }
-    canvas.line((left, y_scale.at(0.0)), (right, y_scale.at(0.0)), Paint::Muted, false);
+    canvas.line((left, y_scale.pixel(0.0)), (right, y_scale.pixel(0.0)), Paint::Muted, false);
     let about = format!(
         "The witness function along {}, with a band of two standard errors: above 0 the first sample has \
          more mass, below 0 the second.",

@@ -73,9 +73,9 @@ impl Browser {
     }
 
     fn element(&self, css: &str) -> String {
-        let found = self.post("element", json!({ "using": "css selector", "value": css }));
-        let id = found.as_object().and_then(|o| o.values().next()).and_then(Value::as_str);
-        id.unwrap_or_else(|| panic!("no element {css}: {found}")).to_string()
+        let reply = self.post("element", json!({ "using": "css selector", "value": css }));
+        let id = reply.as_object().and_then(|o| o.values().next()).and_then(Value::as_str);
+        id.unwrap_or_else(|| panic!("no element {css}: {reply}")).to_string()
     }
 
     fn click(&self, css: &str) {

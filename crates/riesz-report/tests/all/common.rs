@@ -1,6 +1,7 @@
-//! Explanations to draw.
+//! Explanations that the tests draw.
 
-use riesz::explanation::{Fact, Provenance};
+use riesz::explanation::Provenance;
+use riesz::model_card::CardEntry;
 use riesz::{Column, Exactness, Explanation, Players, Table, ValueIndex};
 
 /// `n` rows of the columns `names` and `m` outputs, with arbitrary but fixed numbers.
@@ -27,13 +28,13 @@ pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
         provenance: Provenance {
             game: "interventional".into(),
             absent: "it takes background values".into(),
-            model: vec![Fact::new("kernel", "<rbf> & \"more\"")],
+            model: vec![CardEntry::new("kernel", "<rbf> & \"more\"")],
             run: vec![],
         },
     }
 }
 
-/// The same with values of all sets of up to `order` players, each another one.
+/// An explanation with a different value for each set of up to `order` players.
 pub fn interactions(n: usize, names: &[&str], m: usize, order: usize) -> Explanation {
     let p = names.len();
     let single = explanation(n, names, m);

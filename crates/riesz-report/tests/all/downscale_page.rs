@@ -1,5 +1,4 @@
-//! Pages of maps and bags: what cells show, which bags and features are listed, and names meant to break
-//! them.
+//! Pages of maps and bags: the cells of maps, the listed bags and features, and adversarial names.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use resvg::tiny_skia::Pixmap;
@@ -26,7 +25,7 @@ impl Grid {
     fn page<'p>(&'p self, bags: Option<PageBags<'p>>) -> DownscalePage<'p> {
         DownscalePage {
             title: "<b>",
-            what: "rate",
+            quantity: "rate",
             link: Link::Identity,
             places: [&self.x, &self.y],
             axes: ["east", "north"],
@@ -41,14 +40,14 @@ impl Grid {
 /// The pictures in a page.
 fn pictures(page: &str) -> Vec<Pixmap> {
     let begin = "data:image/png;base64,";
-    let text = |(at, _): (usize, &str)| page[at + begin.len()..].split('"').next().unwrap().to_string();
-    let all = page.match_indices(begin).map(text);
-    all.map(|text| Pixmap::decode_png(&BASE64_STANDARD.decode(text).unwrap()).unwrap()).collect()
+    let text = |(start, _): (usize, &str)| page[start + begin.len()..].split('"').next().unwrap().to_string();
+    let texts = page.match_indices(begin).map(text);
+    texts.map(|text| Pixmap::decode_png(&BASE64_STANDARD.decode(text).unwrap()).unwrap()).collect()
 }
 
 fn colour(picture: &Pixmap, column: u32, row: u32) -> [u8; 4] {
-    let own = picture.pixel(column, row).unwrap();
-    [own.red(), own.green(), own.blue(), own.alpha()]
+    let pixel = picture.pixel(column, row).unwrap();
+    [pixel.red(), pixel.green(), pixel.blue(), pixel.alpha()]
 }
 
 const BLUE: [u8; 4] = [31, 119, 190, 255];
@@ -56,12 +55,12 @@ const ORANGE: [u8; 4] = [217, 95, 2, 255];
 const LEVELS: [[u8; 4]; 2] = [[0x4a, 0x6f, 0xd0, 255], [0xb0, 0x7d, 0x00, 255]];
 
 #[test]
-fn cells_show_their_places() {
-    let mut own = Grid::new(&["a", "b"]);
+fn map_cells_show_values_of_their_places() {
+    let mut grid = Grid::new(&["a", "b"]);
     // Feature b is the larger one, down, in the two places on the top right alone.
-    own.explanation.values = (0..12).flat_map(|i| [2.0, if i >= 10 { -4.0 } else { 1.0 }]).collect();
-    own.explanation.predictions = own.explanation.values.chunks(2).map(|v| 1.5 + v[0] + v[1]).collect();
-    let text = downscale_report(&own.page(None)).unwrap();
+    grid.explanation.values = (0..12).flat_map(|i| [2.0, if i >= 10 { -4.0 } else { 1.0 }]).collect();
+    grid.explanation.predictions = grid.explanation.values.chunks(2).map(|v| 1.5 + v[0] + v[1]).collect();
+    let text = downscale_report(&grid.page(None)).unwrap();
     let [mean, sd, top, first, second] = &pictures(&text)[..] else { panic!("five maps: {text}") };
     assert!([mean, sd, top, first, second].iter().all(|p| (p.width(), p.height()) == (4, 3)));
     // The rate is 4.5, and -0.5 on the top right; rows are written from the top.
@@ -73,15 +72,15 @@ fn cells_show_their_places() {
     }
     // Features have one scale around 0: -4 to 4. First is a, by mean |value|.
     assert_eq!(colour(second, 3, 0), BLUE);
-    let half = colour(first, 0, 0);
-    assert!(half != ORANGE && half[0] > half[2], "{half:?}");
+    let middle = colour(first, 0, 0);
+    assert!(middle != ORANGE && middle[0] > middle[2], "{middle:?}");
     assert!(text.contains("all on one scale, from −4 (blue) to 4 (orange)"), "{text}");
     assert!(text.contains("<td>83.3 %</td>") && text.contains("<td>16.7 %</td>"), "{text}");
     // Places that are not there are not painted, and what most places of a cell have is what it shows.
     let keep = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 11, 9, 9];
-    let mut less = Grid { x: Vec::new(), y: Vec::new(), explanation: own.explanation.select_rows(&keep) };
-    less.x = keep.iter().map(|&i| own.x[i]).collect();
-    less.y = keep.iter().map(|&i| own.y[i]).collect();
+    let mut less = Grid { x: Vec::new(), y: Vec::new(), explanation: grid.explanation.select_rows(&keep) };
+    less.x = keep.iter().map(|&i| grid.x[i]).collect();
+    less.y = keep.iter().map(|&i| grid.y[i]).collect();
     // Two of the three of the cell of place 9 are of feature b now.
     less.explanation.values[24..28].copy_from_slice(&[0.5, 2.5, 0.5, 2.5]);
     less.explanation.predictions[12..].copy_from_slice(&[4.5, 4.5]);
@@ -91,11 +90,11 @@ fn cells_show_their_places() {
 }
 
 #[test]
-fn pages_are_whole_and_long_tables_are_cut() {
+fn pages_are_well_formed_and_long_tables_are_cut() {
     let names: Vec<String> = (0..15).map(|j| format!("<f{j}> & \"more\"")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let own = Grid::new(&names);
-    let (bags, all) = (explanation(250, &names, 1), explanation(1, &names, 1));
+    let grid = Grid::new(&names);
+    let (bags, total) = (explanation(250, &names, 1), explanation(1, &names, 1));
     let called: Vec<String> = (0..250).map(|b| format!("<i>{b:03}")).collect();
     let (mass, seen): (Vec<f64>, Vec<f64>) = (0..250)
         .map(|b| (1.0, if b == 0 { f64::NAN } else { bags.predictions[b] + f64::from(b as u32) }))
@@ -109,10 +108,10 @@ fn pages_are_whole_and_long_tables_are_cut() {
         map: (&bags.predictions, 3.5),
         is: "the mean",
         observed: Some(("rate", &seen)),
-        explanation: [&bags, &all],
+        explanation: [&bags, &total],
         unit: TargetUnit::Mean,
     };
-    let text = downscale_report(&own.page(Some(table.clone()))).unwrap();
+    let text = downscale_report(&grid.page(Some(table.clone()))).unwrap();
     for tag in ["section", "table", "svg", "div", "tr", "figure", "td", "th"] {
         let opened = text.matches(&format!("<{tag}>")).count() + text.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, text.matches(&format!("</{tag}>")).count(), "{tag}");
@@ -127,13 +126,13 @@ fn pages_are_whole_and_long_tables_are_cut() {
     assert_eq!(text.matches("<figure>").count(), 3 + 12);
     assert!(text.contains("but the 3 least important") && text.contains("<th scope=\"col\">3 others</th>"));
     let unseen = PageBags { observed: None, weight: None, ..table.clone() };
-    let text = downscale_report(&own.page(Some(unseen))).unwrap();
+    let text = downscale_report(&grid.page(Some(unseen))).unwrap();
     assert!(text.contains("The first 200 of 250 bags") && !text.contains("difference</th>"), "{text}");
     // Of sums a bag is compared with its share of all.
     let sums = PageBags { unit: TargetUnit::Sum, mass: &[2.0; 250], ..table.clone() };
-    assert_ne!(downscale_report(&own.page(Some(sums))).unwrap(), text);
+    assert_ne!(downscale_report(&grid.page(Some(sums))).unwrap(), text);
     let broken = PageBags { rows: &[7], ..table };
-    assert!(matches!(downscale_report(&own.page(Some(broken))), Err(Error::Shape { .. })));
-    let short = DownscalePage { mean: &[1.0], ..own.page(None) };
+    assert!(matches!(downscale_report(&grid.page(Some(broken))), Err(Error::Shape { .. })));
+    let short = DownscalePage { mean: &[1.0], ..grid.page(None) };
     assert!(matches!(downscale_report(&short), Err(Error::Shape { .. })));
 }

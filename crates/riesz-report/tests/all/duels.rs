@@ -1,6 +1,7 @@
-//! Pictures and pages of duels: ladders, matrices, and explanations that call rows by who meets whom.
+//! Pictures and pages of duels: ladders, matrices, and explanations whose rows are duels.
 
-use riesz::explanation::{Duel, Fact, WinProbability};
+use riesz::explanation::{Duel, WinProbability};
+use riesz::model_card::CardEntry;
 use riesz::preference::{CyclicTriad, Rankability};
 use riesz::{Explanation, Matrix};
 use riesz_report::{
@@ -43,37 +44,38 @@ fn heights(svg: &Svg) -> Vec<(String, f64)> {
         .collect()
 }
 
-fn height(all: &[(String, f64)], wanted: &str) -> Option<f64> {
-    all.iter().find(|(text, _)| text == wanted).map(|(_, y)| *y)
+fn height(labels: &[(String, f64)], wanted: &str) -> Option<f64> {
+    labels.iter().find(|(text, _)| text == wanted).map(|(_, y)| *y)
 }
 
 #[test]
 fn ladders_have_the_best_on_top() {
-    let (found, names) = (ranked(12), names(12));
-    let whole =
-        render_ladder(&found, &names, &PlotOptions { max_display: 30, ..Default::default() }).unwrap();
-    let all = heights(&whole);
-    let rungs: Vec<f64> = names.iter().map(|name| height(&all, name).unwrap()).collect();
+    let (ranking, names) = (ranked(12), names(12));
+    let complete =
+        render_ladder(&ranking, &names, &PlotOptions { max_display: 30, ..Default::default() }).unwrap();
+    let labels = heights(&complete);
+    let rungs: Vec<f64> = names.iter().map(|name| height(&labels, name).unwrap()).collect();
     assert!(rungs[11] < rungs[0] && rungs.windows(2).take(10).all(|w| w[0] < w[1]), "{rungs:?}");
-    for told in ["1 (1–1)", "3 (2–3)", "<.01", ".75", ".50", "place", "best"] {
-        assert!(height(&all, told).is_some(), "{told}");
+    for label in ["1 (1–1)", "3 (2–3)", "<.01", ".75", ".50", "place", "best"] {
+        assert!(height(&labels, label).is_some(), "{label}");
     }
     // Two circles: six arrows, each a curve and a head.
     assert_eq!(
-        (whole.text.matches("stroke-width=\"1.5\"").count(), whole.text.matches("Z\"").count()),
+        (complete.text.matches("stroke-width=\"1.5\"").count(), complete.text.matches("Z\"").count()),
         (6, 6)
     );
-    let some = render_ladder(&found, &names, &PlotOptions { max_display: 4, ..Default::default() }).unwrap();
-    let all = heights(&some);
-    assert!(height(&all, "item <2>").is_some() && height(&all, "item <3>").is_none());
-    let notes: String = all.iter().map(|(text, _)| format!("{text} ")).collect();
+    let truncated =
+        render_ladder(&ranking, &names, &PlotOptions { max_display: 4, ..Default::default() }).unwrap();
+    let labels = heights(&truncated);
+    assert!(height(&labels, "item <2>").is_some() && height(&labels, "item <3>").is_none());
+    let notes: String = labels.iter().map(|(text, _)| format!("{text} ")).collect();
     assert!(
         notes.contains("Not drawn: 8 items below.") && notes.contains("1 of the 2 most probable"),
         "{notes}"
     );
-    assert!(png(&whole, 1.0).unwrap().starts_with(b"\x89PNG"));
+    assert!(png(&complete, 1.0).unwrap().starts_with(b"\x89PNG"));
     for wrong in [3, 13] {
-        assert!(render_ladder(&found, &self::names(wrong), &PlotOptions::default()).is_err());
+        assert!(render_ladder(&ranking, &self::names(wrong), &PlotOptions::default()).is_err());
     }
 }
 
@@ -91,12 +93,13 @@ fn matrices_put_clusters_together_and_the_better_first() {
             0.1
         }
     };
-    let chances = Matrix::from_row_major(n, n, (0..n * n).map(|at| p(at / n, at % n)).collect());
+    let probabilities =
+        Matrix::from_row_major(n, n, (0..n * n).map(|index| p(index / n, index % n)).collect());
     let options = PlotOptions::default();
-    let svg = render_preference_matrix(&chances, &names(n), Some(&clusters), &options).unwrap();
-    let all = heights(&svg);
+    let svg = render_preference_matrix(&probabilities, &names(n), Some(&clusters), &options).unwrap();
+    let labels = heights(&svg);
     let order: Vec<&str> =
-        all.iter().filter(|(text, _)| text.starts_with("item")).map(|(text, _)| text.as_str()).collect();
+        labels.iter().filter(|(text, _)| text.starts_with("item")).map(|(text, _)| text.as_str()).collect();
     let mut rows = order.clone();
     rows.dedup();
     let first: Vec<&str> = ["item <4>", "item <2>", "item <0>", "item <5>", "item <3>", "item <1>"].to_vec();
@@ -104,48 +107,48 @@ fn matrices_put_clusters_together_and_the_better_first() {
         rows.windows(6).any(|w| w == first) || rows.iter().step_by(2).copied().collect::<Vec<_>>() == first,
         "{rows:?}"
     );
-    assert!(height(&all, "cluster 1") < height(&all, "cluster 2"));
+    assert!(height(&labels, "cluster 1") < height(&labels, "cluster 2"));
     // Of 30 pairs 6 are won, 6 lost, and 18 are coins, in orange, blue and nothing.
-    let cells = |text: &str| all.iter().filter(|(own, _)| own == text).count();
+    let cells = |text: &str| labels.iter().filter(|(label, _)| label == text).count();
     assert_eq!([cells(".90"), cells(".10"), cells(".50")], [6, 6, 18]);
     let filled = |colour: &str| svg.text.matches(&format!("fill=\"{colour}\" fill-opacity=\"0.80\"")).count();
     assert_eq!([filled("#d55e00"), filled("#1f6fb2")].map(|c| c >= 6), [true, true]);
     // Large ones, every theme, without names or clusters: still a picture.
-    let many = Matrix::from_row_major(90, 90, vec![0.5; 8100]);
+    let large = Matrix::from_row_major(90, 90, vec![0.5; 8100]);
     for theme in [Theme::Light, Theme::Dark, Theme::Auto] {
         let options = PlotOptions { theme, width: 400, ..Default::default() };
-        let svg = render_preference_matrix(&many, &names(90), None, &options).unwrap();
+        let svg = render_preference_matrix(&large, &names(90), None, &options).unwrap();
         roxmltree::Document::parse(&svg.text).unwrap();
         assert!(!svg.text.contains("NaN"));
     }
     let wrong = Matrix::from_row_major(2, 2, vec![0.0, 1.5, -0.5, 0.0]);
     let error = render_preference_matrix(&wrong, &names(2), None, &options).unwrap_err().to_string();
     assert!(error.contains("1.5") && error.contains("from 0 to 1"), "{error}");
-    assert!(render_preference_matrix(&chances, &names(5), None, &options).is_err());
-    assert!(render_preference_matrix(&chances, &names(6), Some(&[0; 5]), &options).is_err());
+    assert!(render_preference_matrix(&probabilities, &names(5), None, &options).is_err());
+    assert!(render_preference_matrix(&probabilities, &names(6), Some(&[0; 5]), &options).is_err());
 }
 
 /// Three rows that are duels, the last of them without probabilities.
 fn duels() -> Explanation {
     let mut e = explanation(3, &["mass", "jaw"], 1);
-    let chance =
+    let estimate =
         Some(WinProbability { probability: 0.9, interval: [0.38, 1.0], tie: None, superiority: 0.96 });
     let duel = |i: usize| Duel {
         left: format!("C<{i}>"),
         right: "C02".into(),
-        win_probability: chance.filter(|_| i < 2),
+        win_probability: estimate.filter(|_| i < 2),
     };
     e.duels = Some((0..3).map(duel).collect());
     e.provenance.game = "Pref-SHAP, paired".into();
-    e.provenance.run.push(Fact::new("explained", "the log odds that the left item wins its duel"));
+    e.provenance.run.push(CardEntry::new("explained", "the log odds that the left item wins its duel"));
     e
 }
 
 #[test]
-fn pages_and_pictures_speak_of_duels() {
+fn pages_and_pictures_name_duels() {
     let e = duels();
     let page = report(&e, &Default::default()).unwrap();
-    for told in [
+    for phrase in [
         "of 3 duels and 2 features, in the <b>Pref-SHAP, paired</b> game",
         "is called the prediction, is the log odds that the left item wins its duel",
         "all values of a duel add up to its prediction",
@@ -156,7 +159,7 @@ fn pages_and_pictures_speak_of_duels() {
          probability 0.96)",
         "C\\u003c2> against C02",
     ] {
-        assert!(page.contains(told), "{told}");
+        assert!(page.contains(phrase), "{phrase}");
     }
     let script = page.find("<script>").unwrap();
     let words = page[..script].to_lowercase();
@@ -164,7 +167,7 @@ fn pages_and_pictures_speak_of_duels() {
         assert!(
             !words.contains(strange),
             "{strange}: {:?}",
-            words.find(strange).map(|at| &words[at.saturating_sub(60)..at + 20])
+            words.find(strange).map(|start| &words[start.saturating_sub(60)..start + 20])
         );
     }
     for plot in PLOTS.into_iter().filter(|plot| plot.can_show(&e)) {

@@ -1,8 +1,8 @@
-//! Pages and pictures of effects across studies, with names meant to break them.
+//! Pages and pictures of effects across studies, with adversarial names.
 
 use riesz::causal::{
-    Estimand, Fusion, Graph, Identification, MeasuredColumns, Pointwise, Query, Studies, default_doses,
-    gather, identify,
+    CausalFusion, CausalQuery, Estimand, Graph, Identification, MeasuredColumns, Pointwise, Studies,
+    default_doses, gather, identify,
 };
 use riesz::{Column, Error, Table};
 use riesz_report::{EffectPage, PlotOptions, effect_report, png, render_causal_graph, render_effect};
@@ -11,56 +11,57 @@ const DOSE: &str = "<script>alert(1)</script>";
 
 struct World {
     graph: Graph,
-    found: Identification,
+    identification: Identification,
     studies: Studies,
-    at: Table,
+    doses: Table,
     effect: Pointwise,
 }
 
-/// A dose that is told up to 1, and asked about up to 9.
+/// Two studies of doses up to 1, and their fused effect at doses up to 9.
 fn world() -> World {
     let graph =
         format!("\"{DOSE}\" -> psa -> volume; age -> \"{DOSE}\"; age -> psa; age <-> diet; idle -> diet");
     let graph = Graph::parse(&graph).unwrap();
-    let query = Query {
+    let query = CausalQuery {
         treatments: vec![DOSE.into()],
         outcome: "volume".into(),
         studies: vec![vec!["age".into(), DOSE.into(), "psa".into()], vec!["psa".into(), "volume".into()]],
-        ..Query::default()
+        ..CausalQuery::default()
     };
-    let found = identify(Some(&graph), &query).unwrap();
-    let column = |name: &str, of: &dyn Fn(f64) -> f64| {
-        (Column::numeric(name), (0..30).map(|i| of(f64::from(i))).collect())
+    let identification = identify(Some(&graph), &query).unwrap();
+    let column = |name: &str, function: &dyn Fn(f64) -> f64| {
+        (Column::numeric(name), (0..30).map(|i| function(f64::from(i))).collect())
     };
     let age = |i: f64| (1.7 * i).sin();
     let dose = |i: f64| 0.5 + 0.5 * (2.9 * i).cos();
     let first = vec![column("age", &age), column(DOSE, &dose), column("psa", &|i| age(i) - dose(i))];
     let second =
         vec![column("psa", &|i| 2.0 * (0.7 * i).sin()), column("volume", &|i| 5.0 * (0.7 * i).sin())];
-    let studies = gather(&found, &[MeasuredColumns { columns: first }, MeasuredColumns { columns: second }])
-        .unwrap()
-        .studies;
-    let fused = Fusion { draws: 2, ..Fusion::default() }.fit(&studies).unwrap();
+    let studies =
+        gather(&identification, &[MeasuredColumns { columns: first }, MeasuredColumns { columns: second }])
+            .unwrap()
+            .studies;
+    let fused = CausalFusion { draws: 2, ..CausalFusion::default() }.fit(&studies).unwrap();
     let near = default_doses(&studies.studies[0].treatments, 20).unwrap();
     let far = Table::from_column_major(near.columns().to_vec(), 2, vec![5.0, 9.0]).unwrap();
-    let at = near.stack(&far).unwrap();
-    let effect = fused.pointwise(&at, &Estimand::Level).unwrap();
-    World { graph, found, studies, at, effect }
+    let doses = near.stack(&far).unwrap();
+    let effect = fused.pointwise(&doses, &Estimand::Level).unwrap();
+    World { graph, identification, studies, doses, effect }
 }
 
 #[test]
-fn pages_say_what_was_found_and_what_was_not() {
-    let World { graph, found, studies, at, effect } = world();
+fn pages_state_supported_and_unsupported_effects() {
+    let World { graph, identification: found, studies, doses: at, effect } = world();
     let doubts = ["<b>much</b> is in doubt".to_string()];
     let unmatched = [("psa".to_string(), 0.25)].into();
     let page = EffectPage {
-        found: &found,
+        identification: &found,
         graph: Some(&graph),
         studies: &studies,
-        at: &at,
+        treatments: &at,
         effect: &effect,
         estimand: &Estimand::Level,
-        whom: "all people of study 1",
+        population: "all people of study 1",
         level: 0.95,
         unmatched: &unmatched,
         doubts: &doubts,
@@ -84,16 +85,16 @@ fn pages_say_what_was_found_and_what_was_not() {
             && !text.contains("<b>")
     );
     assert_eq!(text, effect_report(&page).unwrap());
-    let told = effect.supported().iter().filter(|told| **told).count();
+    let supported = effect.supported().iter().filter(|is_supported| **is_supported).count();
     assert!(
-        told < 22 && page.answer().contains(&format!("Of 22 treatments the studies tell {told};")),
+        supported < 22 && page.answer().contains(&format!("Of 22 treatments the studies tell {supported};")),
         "{}",
         page.answer()
     );
     // The answer names no treatment that the studies do not tell.
     assert!(!page.answer().contains(" = 9") && !page.answer().contains(" = 5"), "{}", page.answer());
-    let without = EffectPage { graph: None, doubts: &[], ..page.clone() };
-    let text = effect_report(&without).unwrap();
+    let bare_page = EffectPage { graph: None, doubts: &[], ..page.clone() };
+    let text = effect_report(&bare_page).unwrap();
     assert!(text.contains("No graph was given") && !text.contains("What to bear in mind"));
     for width in [330, 720] {
         let options = PlotOptions { width, ..PlotOptions::default() };

@@ -1,4 +1,4 @@
-//! Pictures and pages of which features matter overall, and of components, with names meant to break them.
+//! Pictures and pages of overall importance and of components, with adversarial names.
 
 use riesz::global::{Components, Curve, Labels, Sage};
 use riesz::kernel::{Categorical, Linear};
@@ -19,7 +19,7 @@ fn model() -> (KernelExpansion, Table) {
 }
 
 #[test]
-fn pages_are_whole_and_say_what_they_show() {
+fn pages_are_well_formed_and_reproducible() {
     let (model, x) = model();
     let inputs = Background::from(x.clone());
     let variance = Sensitivity::default().run(&model, &inputs).unwrap();
@@ -30,9 +30,9 @@ fn pages_are_whole_and_say_what_they_show() {
     let components = Components::new(&model, &inputs, None).unwrap();
     let curves: Vec<Curve> =
         [vec![0], vec![0, 1]].iter().map(|set| components.curve_along(set, &x, None).unwrap()).collect();
-    let found = [Overall::Variance(&variance), Overall::Loss { found: &loss, explanation: &explanation }];
-    for (found, words) in found.into_iter().zip(["total order", "standard error over rows"]) {
-        let page = ImportancePage { title: "<b>", found, curves: &curves, max_display: 2 };
+    let rankings = [Overall::Variance(&variance), Overall::Loss { values: &loss, explanation: &explanation }];
+    for (overall, words) in rankings.into_iter().zip(["total order", "standard error over rows"]) {
+        let page = ImportancePage { title: "<b>", ranking: overall, curves: &curves, max_display: 2 };
         let text = importance_report(&page).unwrap();
         assert!(text.contains(words) && text.contains("&lt;b&gt;") && !text.contains("<script>"), "{text}");
         assert_eq!(text, importance_report(&page).unwrap());
@@ -45,16 +45,16 @@ fn pages_are_whole_and_say_what_they_show() {
         }
         for (theme, width) in [(Theme::Dark, 280), (Theme::Light, 720)] {
             let options = PlotOptions { theme, width, max_display: 1, ..PlotOptions::default() };
-            let picture = render_overall(&found, &options).unwrap();
+            let picture = render_overall(&overall, &options).unwrap();
             assert!(picture.text.contains("others") || picture.text.contains("Sum of 2"), "{}", picture.text);
             png(&picture, 1.0).unwrap();
             for curve in &curves {
                 png(&render_component(curve, &options).unwrap(), 1.0).unwrap();
             }
         }
-        let beyond = PlotOptions { output: 2, ..PlotOptions::default() };
-        assert!(matches!(render_overall(&found, &beyond), Err(Error::Parameter { .. })));
-        assert!(render_component(&curves[0], &beyond).is_err());
+        let out_of_range = PlotOptions { output: 2, ..PlotOptions::default() };
+        assert!(matches!(render_overall(&overall, &out_of_range), Err(Error::Parameter { .. })));
+        assert!(render_component(&curves[0], &out_of_range).is_err());
     }
 }
 
@@ -67,7 +67,7 @@ fn what_makes_a_model_worse_is_seen() {
     assert!(loss.values[..2].iter().all(|v| *v < 0.0));
     let explanation = loss.explanation(&model, &x, 0).unwrap();
     let picture =
-        render_overall(&Overall::Loss { found: &loss, explanation: &explanation }, &PlotOptions::default())
+        render_overall(&Overall::Loss { values: &loss, explanation: &explanation }, &PlotOptions::default())
             .unwrap();
     let bar = |colour: &str| picture.text.matches(&format!("height=\"16\" fill=\"{colour}\"")).count();
     // What counts for nothing may be off 0 by a rounding to either side.

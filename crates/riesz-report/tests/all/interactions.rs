@@ -1,4 +1,4 @@
-//! Pictures of what features do together: each number in its place, the strongest kept, the rest told in
+//! Pictures of interactions: values in their cells, the strongest features drawn, the others summarised in
 //! words.
 
 use riesz::Explanation;
@@ -12,37 +12,42 @@ fn drawn(e: &Explanation, name: &str, options: &PlotOptions) -> String {
     svg.text
 }
 
-/// What texts of a kind say, in their order.
+/// The texts of the chosen text elements, in document order.
 fn texts(svg: &str, keep: impl Fn(&roxmltree::Node) -> bool) -> Vec<String> {
     let document = roxmltree::Document::parse(svg).unwrap();
-    let own = document.descendants().filter(|node| node.has_tag_name("text") && keep(node));
-    own.map(|node| node.text().unwrap_or("").to_string()).collect()
+    let elements = document.descendants().filter(|node| node.has_tag_name("text") && keep(node));
+    elements.map(|node| node.text().unwrap_or("").to_string()).collect()
 }
 
 fn in_cells(svg: &str) -> Vec<f64> {
-    let all = texts(svg, |node| node.attribute("class") == Some("on"));
-    all.iter().map(|text| text.replace('−', "-").parse().unwrap()).collect()
+    let cell_texts = texts(svg, |node| node.attribute("class") == Some("on"));
+    cell_texts.iter().map(|text| text.replace('−', "-").parse().unwrap()).collect()
 }
 
-/// The paths whose lines have a width of their own: colour, width and opacity, the last the strongest.
+/// The paths with a stroke width: colour, width and opacity, from the weakest to the strongest.
 fn edges(svg: &str) -> Vec<(String, f64, f64)> {
     let document = roxmltree::Document::parse(svg).unwrap();
-    let own = document
+    let paths = document
         .descendants()
         .filter(|node| node.attribute("stroke-width").is_some() && node.has_tag_name("path"));
     let number = |node: &roxmltree::Node, name| node.attribute(name).unwrap().parse().unwrap();
-    own.map(|n| {
-        (n.attribute("stroke").unwrap().into(), number(&n, "stroke-width"), number(&n, "stroke-opacity"))
-    })
-    .collect()
+    paths
+        .map(|n| {
+            (n.attribute("stroke").unwrap().into(), number(&n, "stroke-width"), number(&n, "stroke-opacity"))
+        })
+        .collect()
 }
 
-/// By hand from the values as they are listed: singles first, then pairs in lexicographic order.
+/// The matrix computed from the listed values: singles first, then pairs in lexicographic order.
 fn matrix(e: &Explanation, p: usize, output: usize) -> Vec<f64> {
     let mean = |k: usize| {
-        let all: Vec<f64> =
+        let values: Vec<f64> =
             (0..e.rows()).map(|i| e.values[(i * e.outputs() + output) * e.sets() + k]).collect();
-        if let [one] = all[..] { one } else { all.iter().map(|v| v.abs()).sum::<f64>() / all.len() as f64 }
+        if let [single] = values[..] {
+            single
+        } else {
+            values.iter().map(|v| v.abs()).sum::<f64>() / values.len() as f64
+        }
     };
     let mut list = Vec::new();
     for (a, b) in (0..p * p).map(|k| (k / p, k % p)) {
@@ -60,12 +65,12 @@ fn cells_hold_the_values_of_their_pairs() {
         let e = interactions(n, &names, 2, order);
         for output in [0, 1] {
             let svg = drawn(&e, "interactions", &PlotOptions { output, ..Default::default() });
-            let (found, truth) = (in_cells(&svg), matrix(&e, 5, output));
-            assert_eq!(found.len(), 25);
-            for (x, y) in found.iter().zip(&truth) {
+            let (shown, truth) = (in_cells(&svg), matrix(&e, 5, output));
+            assert_eq!(shown.len(), 25);
+            for (x, y) in shown.iter().zip(&truth) {
                 assert!((x - y).abs() <= 0.00501, "{n} rows, order {order}: {x} for {y}");
             }
-            assert_eq!(found.iter().any(|v| *v < 0.0), n == 1);
+            assert_eq!(shown.iter().any(|v| *v < 0.0), n == 1);
         }
     }
 }
@@ -74,11 +79,11 @@ fn cells_hold_the_values_of_their_pairs() {
 fn players_that_take_part_in_least_are_left_out_first() {
     // Of means, and of the signed values of one row.
     for (n, strongest) in [(4, "4"), (1, "−4")] {
-        left_out_first(interactions(n, &["a", "b", "c", "d", "e"], 1, 3), strongest);
+        weakest_features_are_left_out(interactions(n, &["a", "b", "c", "d", "e"], 1, 3), strongest);
     }
 }
 
-fn left_out_first(mut e: Explanation, strongest: &str) {
+fn weakest_features_are_left_out(mut e: Explanation, strongest: &str) {
     let sets = e.subsets.clone().unwrap();
     // c alone is the strongest of all, e does nothing, and b acts within the set of three alone.
     for (k, value) in e.values.iter_mut().enumerate() {
@@ -92,20 +97,20 @@ fn left_out_first(mut e: Explanation, strongest: &str) {
             _ => 0.0,
         };
     }
-    for (most, kept) in [(1, "c"), (2, "ac"), (3, "acd"), (4, "abcd"), (9, "abcde")] {
-        let options = PlotOptions { max_display: most, ..Default::default() };
+    for (limit, kept) in [(1, "c"), (2, "ac"), (3, "acd"), (4, "abcd"), (9, "abcde")] {
+        let options = PlotOptions { max_display: limit, ..Default::default() };
         for name in ["interactions", "network"] {
             let svg = drawn(&e, name, &options);
             let ink =
                 texts(&svg, |n| n.attribute("fill") == Some("#1d2229") && n.attribute("class").is_none());
             assert_eq!(ink.concat(), kept, "{name}");
             let out = 5 - kept.len();
-            let told = match out {
+            let caption = match out {
                 0 => "drawn in full".to_string(),
                 1 => "Not drawn: the feature that takes part in least.".into(),
                 _ => format!("Not drawn: the {out} features that take part in least."),
             };
-            assert_eq!(svg.contains(&told), out > 0, "{name} {most}");
+            assert_eq!(svg.contains(&caption), out > 0, "{name} {limit}");
             assert!(
                 svg.contains(&format!(
                     "Of three features: a × b × d {strongest}, a × b × c 0, a × b × e 0, and 7 more."
@@ -121,7 +126,7 @@ fn left_out_first(mut e: Explanation, strongest: &str) {
 }
 
 #[test]
-fn lines_are_as_wide_as_pairs_are_strong_and_the_rest_is_told() {
+fn line_widths_show_strengths_and_captions_the_others() {
     let names = ["a", "b", "c", "d"];
     let mut e = interactions(1, &names, 1, 2);
     // a, b, c, d, then ab, ac, ad, bc, bd, cd.
@@ -129,11 +134,11 @@ fn lines_are_as_wide_as_pairs_are_strong_and_the_rest_is_told() {
     let options = PlotOptions { max_display: 4, ..Default::default() };
     let svg = drawn(&e, "network", &options);
     let (up, down) = ("#d55e00", "#1f6fb2");
-    let found = edges(&svg);
+    let lines = edges(&svg);
     let truth = [(down, 0.25), (up, 0.5), (down, 1.0), (up, 2.0)];
-    assert_eq!(found.len(), 4);
-    for ((colour, width, opacity), (own, value)) in found.iter().zip(truth) {
-        assert_eq!(colour, own);
+    assert_eq!(lines.len(), 4);
+    for ((colour, width, opacity), (expected_colour, value)) in lines.iter().zip(truth) {
+        assert_eq!(colour, expected_colour);
         assert!(
             (width - (0.8 + 8.0 * value / 2.0)).abs() < 0.051
                 && (opacity - (0.25 + 0.3 * value)).abs() < 0.006
@@ -156,12 +161,12 @@ fn lines_are_as_wide_as_pairs_are_strong_and_the_rest_is_told() {
     assert!((b.0 - 2.0 * a.0).abs() < 0.2 && (b.0 - 4.0 * d.0).abs() < 0.3 && c.0 == 2.5, "{discs:?}");
     assert_eq!([&a.1, &b.1, &d.1], [up, down, up]);
     // Means have no sign, and one colour.
-    let many = interactions(5, &names, 1, 2);
-    assert!(edges(&drawn(&many, "network", &options)).iter().all(|edge| edge.0 == down));
+    let averaged = interactions(5, &names, 1, 2);
+    assert!(edges(&drawn(&averaged, "network", &options)).iter().all(|edge| edge.0 == down));
 }
 
 #[test]
-fn what_has_no_interactions_is_refused_with_the_way_to_them() {
+fn explanations_without_interactions_are_refused() {
     for name in ["interactions", "network"] {
         let plot = Plot::named(name).unwrap();
         let refused = render(&explanation(3, &["a", "b"], 1), plot, &PlotOptions::default()).unwrap_err();
@@ -171,8 +176,8 @@ fn what_has_no_interactions_is_refused_with_the_way_to_them() {
             "{text}"
         );
         // Some of the sets are no whole either.
-        let some = interactions(3, &["a", "b", "c"], 1, 2).select(&[0, 1], &[0, 3], &[0]);
-        assert!(render(&some, plot, &PlotOptions::default()).is_err());
+        let partial = interactions(3, &["a", "b", "c"], 1, 2).select(&[0, 1], &[0, 3], &[0]);
+        assert!(render(&partial, plot, &PlotOptions::default()).is_err());
     }
 }
 
@@ -218,9 +223,9 @@ fn hostile_interactions_are_drawn() {
 
 #[test]
 fn the_page_shows_interactions_where_there_are_some() {
-    let said = "Which features act together";
+    let heading = "Which features act together";
     let page = report(&interactions(4, &["a", "b", "c"], 2, 2), &Default::default()).unwrap();
-    assert_eq!(page.matches(said).count(), 2);
+    assert_eq!(page.matches(heading).count(), 2);
     assert!(page.contains("of 4 rows and 3 features and 3 pairs"));
     let three = report(&interactions(4, &["a", "b", "c"], 1, 3), &Default::default()).unwrap();
     assert!(
@@ -229,12 +234,12 @@ fn the_page_shows_interactions_where_there_are_some() {
     );
     assert_eq!(page.matches("<title>Network of interactions</title>").count(), 4);
     assert_eq!(page.matches("<title>Features and their interactions</title>").count(), 4);
-    assert!(!report(&explanation(4, &["a", "b"], 1), &Default::default()).unwrap().contains(said));
+    assert!(!report(&explanation(4, &["a", "b"], 1), &Default::default()).unwrap().contains(heading));
 }
 
-/// What is too thin to be seen, or beyond `max_display`, shares an arrow, which is as wide as its sum.
+/// Forces that are too thin to be seen, or beyond `max_display`, share an arrow as wide as their sum.
 #[test]
-fn small_forces_are_one() {
+fn small_forces_share_an_arrow() {
     let mut e = interactions(1, &["a", "b", "c", "d"], 1, 2);
     e.values = vec![8.0, 4.0, -3.0, 0.01, 2.0, 0.02, 0.03, -0.01, -0.02, 0.04];
     e.predictions = vec![1.5 + e.values.iter().sum::<f64>()];
@@ -244,11 +249,11 @@ fn small_forces_are_one() {
     assert!(svg.contains(">Sum of 4 others (+0.1)<") && svg.contains(">Sum of 2 others (−0.03)<"), "{svg}");
     assert!(svg.contains("a × b (+2)"));
     assert_eq!(arrows(&svg), 6);
-    let few = drawn(&e, "force", &PlotOptions { width: 1600, max_display: 1, ..Default::default() });
-    assert!(few.contains(">Sum of 6 others (+6.1)<"));
+    let truncated = drawn(&e, "force", &PlotOptions { width: 1600, max_display: 1, ..Default::default() });
+    assert!(truncated.contains(">Sum of 6 others (+6.1)<"));
     // One alone keeps its name.
     e.values[3..].fill(0.0);
     e.values[9] = 0.001;
-    let one = drawn(&e, "force", &PlotOptions { width: 1600, ..Default::default() });
-    assert!(one.contains("c × d (+0.001)") && !one.contains("Sum of"));
+    let single = drawn(&e, "force", &PlotOptions { width: 1600, ..Default::default() });
+    assert!(single.contains("c × d (+0.001)") && !single.contains("Sum of"));
 }

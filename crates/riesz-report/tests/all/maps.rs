@@ -6,46 +6,46 @@ use riesz_report::{PlotOptions, Svg, Theme, render_map};
 fn cells(svg: &Svg, colours: usize) -> Vec<([f64; 4], String)> {
     let document = roxmltree::Document::parse(&svg.text).unwrap();
     let rects = document.descendants().filter(|node| node.has_tag_name("rect") && node.has_attribute("x"));
-    let all = rects.map(|node| {
-        let of = |name: &str| node.attribute(name).unwrap().parse::<f64>().unwrap();
-        (["x", "y", "width", "height"].map(of), node.attribute("fill").unwrap_or_default().to_string())
+    let rectangles = rects.map(|node| {
+        let attribute = |name: &str| node.attribute(name).unwrap().parse::<f64>().unwrap();
+        (["x", "y", "width", "height"].map(attribute), node.attribute("fill").unwrap_or_default().to_string())
     });
-    all.take(colours).collect()
+    rectangles.take(colours).collect()
 }
 
-/// A grid of 4 × 3 places, a cell of the first row with two of them, and one without.
+/// A grid of 4 × 3 cells with a place each, except one with two places and one with none.
 fn grid() -> ([Vec<f64>; 2], Vec<f64>) {
-    let at = (0..12).filter(|i| *i != 6).chain([1]);
-    let (x, y) = at.map(|i| (-100.0 + f64::from(i % 4), 40.0 + f64::from(i / 4))).unzip();
+    let indices = (0..12).filter(|i| *i != 6).chain([1]);
+    let (x, y) = indices.map(|i| (-100.0 + f64::from(i % 4), 40.0 + f64::from(i / 4))).unzip();
     ([x, y], (0..12).map(f64::from).collect())
 }
 
 #[test]
-fn places_are_cells_and_those_of_one_their_mean() {
+fn cells_show_the_mean_of_their_places() {
     let ([x, y], mut values) = grid();
     let draw = |values: &[f64]| {
         render_map([&x, &y], values, ["x", "y"], "rate <1>", &PlotOptions::default()).unwrap()
     };
     // The last place shares the cell of the second.
     values[11] = 5.0;
-    let (apart, own) = (draw(&values), cells(&draw(&values), 11));
+    let (apart, drawn_cells) = (draw(&values), cells(&draw(&values), 11));
     let colour = |column: usize, row: usize| {
-        let mut columns: Vec<f64> = own.iter().map(|(r, _)| r[0]).collect();
-        let mut rows: Vec<f64> = own.iter().map(|(r, _)| r[1]).collect();
+        let mut columns: Vec<f64> = drawn_cells.iter().map(|(r, _)| r[0]).collect();
+        let mut rows: Vec<f64> = drawn_cells.iter().map(|(r, _)| r[1]).collect();
         for list in [&mut columns, &mut rows] {
             list.sort_by(f64::total_cmp);
             list.dedup();
         }
         // The least y is at the bottom.
-        let at = [columns[column], rows[2 - row]];
-        own.iter().find(|(r, _)| r[..2] == at).map(|(_, fill)| fill.clone())
+        let corner = [columns[column], rows[2 - row]];
+        drawn_cells.iter().find(|(r, _)| r[..2] == corner).map(|(_, fill)| fill.clone())
     };
     assert_eq!(colour(2, 1), None);
     // (1 + 5) / 2 is what the fourth has.
     assert_eq!(colour(1, 0), colour(3, 0));
     assert_ne!(colour(0, 0), colour(3, 2));
     // Where x and y have the same unit, cells are as wide as high.
-    assert!(own.iter().all(|(r, _)| (r[2] - r[3]).abs() < 1e-9 && r[2] > 1.0), "{own:?}");
+    assert!(drawn_cells.iter().all(|(r, _)| (r[2] - r[3]).abs() < 1e-9 && r[2] > 1.0), "{drawn_cells:?}");
     assert!(apart.text.contains("rate &lt;1&gt;") && apart.text.contains("12 places"));
     let tiny: Vec<f64> = values.iter().map(|v| -1.23e-4 * (v + 1.0)).collect();
     assert!(!draw(&tiny).text.contains('…'));
@@ -57,8 +57,8 @@ fn places_are_cells_and_those_of_one_their_mean() {
 fn degrees_of_longitude_shrink_with_latitude() {
     let ([x, y], values) = grid();
     let draw = |names| render_map([&x, &y], &values, names, "rate", &PlotOptions::default()).unwrap();
-    let of = |svg: &Svg| cells(svg, 1)[0].0;
-    let [degrees, plain] = [["longitude", "lat"], ["east", "north"]].map(|names| of(&draw(names)));
+    let first_cell = |svg: &Svg| cells(svg, 1)[0].0;
+    let [degrees, plain] = [["longitude", "lat"], ["east", "north"]].map(|names| first_cell(&draw(names)));
     let ratio = (degrees[2] - 0.3) / (degrees[3] - 0.3);
     assert!((ratio - 41.0_f64.to_radians().cos()).abs() < 1e-3, "{ratio}");
     assert!((plain[2] - plain[3]).abs() < 1e-9);
@@ -68,12 +68,12 @@ fn degrees_of_longitude_shrink_with_latitude() {
 fn maps_are_drawn_of_one_place_of_equal_values_and_of_many() {
     for theme in [Theme::Light, Theme::Dark] {
         let options = PlotOptions { theme, ..Default::default() };
-        let one = render_map([&[3.0], &[4.0]], &[7.0], ["x", "y"], "rate", &options).unwrap();
-        assert!(!one.text.contains("NaN") && !one.text.contains("inf"));
-        let many: Vec<f64> = (0..90_000).map(f64::from).collect();
+        let single = render_map([&[3.0], &[4.0]], &[7.0], ["x", "y"], "rate", &options).unwrap();
+        assert!(!single.text.contains("NaN") && !single.text.contains("inf"));
+        let indices: Vec<f64> = (0..90_000).map(f64::from).collect();
         let (x, y) =
-            many.iter().map(|i| ((i / 300.0).floor(), i % 300.0)).unzip::<_, _, Vec<f64>, Vec<f64>>();
-        let raster = render_map([&x, &y], &vec![1.0; many.len()], ["x", "y"], "rate", &options).unwrap();
+            indices.iter().map(|i| ((i / 300.0).floor(), i % 300.0)).unzip::<_, _, Vec<f64>, Vec<f64>>();
+        let raster = render_map([&x, &y], &vec![1.0; indices.len()], ["x", "y"], "rate", &options).unwrap();
         let count = raster.text.matches("<rect").count();
         // No more cells than a raster has, none of which stays empty.
         assert!((239 * 239..240 * 240 + 30).contains(&count), "{count}");
@@ -81,29 +81,30 @@ fn maps_are_drawn_of_one_place_of_equal_values_and_of_many() {
 }
 
 #[test]
-fn maps_refuse_what_they_cannot_draw() {
+fn maps_refuse_invalid_places() {
     let draw = |x: &[f64], y: &[f64], v: &[f64]| {
         render_map([x, y], v, ["east", "north"], "rate", &PlotOptions::default()).err().map(|e| e.to_string())
     };
-    let told = |x: &[f64], y: &[f64], v: &[f64], part: &str| {
+    let check_refusal = |x: &[f64], y: &[f64], v: &[f64], part: &str| {
         let message = draw(x, y, v).unwrap_or_default();
         assert!(message.contains(part), "{message}");
     };
-    told(&[], &[], &[], "list of places");
-    told(&[1.0, 2.0], &[1.0], &[1.0, 2.0], "2 are expected");
-    told(&[1.0, f64::NAN], &[1.0, 2.0], &[1.0, 2.0], "'east'");
-    told(&[1.0, 2.0], &[1.0, 2.0], &[1.0, f64::INFINITY], "'rate'");
+    check_refusal(&[], &[], &[], "list of places");
+    check_refusal(&[1.0, 2.0], &[1.0], &[1.0, 2.0], "2 are expected");
+    check_refusal(&[1.0, f64::NAN], &[1.0, 2.0], &[1.0, 2.0], "'east'");
+    check_refusal(&[1.0, 2.0], &[1.0, 2.0], &[1.0, f64::INFINITY], "'rate'");
 }
 
-/// Places that are no grid are drawn in cells that have one each or so: nothing shows between neighbours.
+/// Places off a grid are drawn in cells with about one place each, without gaps between neighbours.
 #[test]
-fn scattered_places_have_cells_of_their_distance() {
-    let of = |i: u64, times: u64| (i * times % 10_007) as f64 / 10_007.0;
-    let (x, y): (Vec<f64>, Vec<f64>) = (1..3000).map(|i| (of(i, 7919), of(i, 104_729))).unzip();
+fn scattered_places_have_cells_without_gaps() {
+    let coordinate = |i: u64, times: u64| (i * times % 10_007) as f64 / 10_007.0;
+    let (x, y): (Vec<f64>, Vec<f64>) =
+        (1..3000).map(|i| (coordinate(i, 7919), coordinate(i, 104_729))).unzip();
     let svg = render_map([&x, &y], &x, ["x", "y"], "rate", &PlotOptions::default()).unwrap();
-    let all = cells(&svg, usize::MAX);
+    let drawn_cells = cells(&svg, usize::MAX);
     let field: Vec<&[f64; 4]> =
-        all.iter().map(|(r, _)| r).filter(|r| (r[2] - all[0].0[2]).abs() < 1e-9).collect();
+        drawn_cells.iter().map(|(r, _)| r).filter(|r| (r[2] - drawn_cells[0].0[2]).abs() < 1e-9).collect();
     let sides = field.iter().map(|r| (r[2] - 0.3) * (r[3] - 0.3)).sum::<f64>();
     let drawn = (field[0][2] - 0.3) / (1.2 * (1.0_f64 / 2999.0).sqrt());
     assert!(sides / (drawn * drawn) > 0.6, "{}", sides / (drawn * drawn));

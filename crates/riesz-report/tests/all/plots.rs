@@ -1,6 +1,6 @@
-//! Structure, escaping, determinism, and input meant to break things.
+//! Plots and the report page: structure, escaping, determinism and hostile input.
 
-use riesz::explanation::{Spread, Uncertainty, UncertaintySource};
+use riesz::explanation::{Dispersion, Uncertainty, UncertaintySource};
 use riesz::table::Player;
 use riesz::{Column, ColumnKind, Explanation, Table};
 use riesz_report::{PLOTS, Plot, PlotOptions, Theme, png, render, report};
@@ -145,11 +145,11 @@ fn levels_have_colours_of_their_own() {
 #[test]
 fn the_functional_game_is_not_read_as_changes_of_the_prediction() {
     let mut e = explanation(3, &["a", "b"], 1);
-    let said = "do not read them as changes of the prediction";
-    assert!(!report(&e, &Default::default()).unwrap().contains(said));
+    let note = "do not read them as changes of the prediction";
+    assert!(!report(&e, &Default::default()).unwrap().contains(note));
     e.provenance.game = "functional".into();
     let page = report(&e, &Default::default()).unwrap();
-    assert!(page.contains(said) && !page.contains("raised the prediction"));
+    assert!(page.contains(note) && !page.contains("raised the prediction"));
 }
 
 #[test]
@@ -159,21 +159,23 @@ fn a_broken_certificate_is_said_loudly() {
     assert!(report(&e, &Default::default()).unwrap().contains("The certificate fails"));
 }
 
-/// Three players whose values vary together, one of them far more than the others.
-fn unsure(n: usize) -> Explanation {
+/// An explanation with uncertainty: three players with correlated values, one of far larger variance.
+fn uncertain_explanation(n: usize) -> Explanation {
     let root = [0.1, 0.2, 3.0];
-    let own = |k: usize| root[k / 3] * root[k % 3] * if k / 3 == k % 3 { 1.0 } else { 0.5 };
-    let all = (0..n * 9).map(|k| own(k % 9)).collect();
-    let uncertainty =
-        Uncertainty { spread: Spread::Covariance(all), source: Some(UncertaintySource::Posterior) };
+    let covariance = |k: usize| root[k / 3] * root[k % 3] * if k / 3 == k % 3 { 1.0 } else { 0.5 };
+    let covariances = (0..n * 9).map(|k| covariance(k % 9)).collect();
+    let uncertainty = Uncertainty {
+        dispersion: Dispersion::Covariance(covariances),
+        source: Some(UncertaintySource::Posterior),
+    };
     Explanation { uncertainty: Some(uncertainty), ..explanation(n, &["a", "b", "c"], 1) }
 }
 
 #[test]
 fn intervals_are_drawn_where_they_are_known() {
-    let e = unsure(20);
-    for (with, without) in draw_all(&e).iter().zip(draw_all(&explanation(20, &["a", "b", "c"], 1))) {
-        let heat = with.contains("Values as colours") || *with == without;
+    let e = uncertain_explanation(20);
+    for (with, plain) in draw_all(&e).iter().zip(draw_all(&explanation(20, &["a", "b", "c"], 1))) {
+        let heat = with.contains("Values as colours") || *with == plain;
         assert_eq!(with.contains("95 %"), !heat, "{with}");
     }
     let waterfall = render(&e, Plot::named("waterfall").unwrap(), &PlotOptions::default()).unwrap().text;
@@ -181,16 +183,18 @@ fn intervals_are_drawn_where_they_are_known() {
     assert_eq!(waterfall.matches("stroke-opacity=\"1.00\"").count(), 3);
     assert!(waterfall.contains("± 5.9") && waterfall.contains("± 0.2<"), "{waterfall}");
     // Of many rows dots have none.
-    let many = render(&unsure(300), Plot::named("beeswarm").unwrap(), &PlotOptions::default()).unwrap().text;
-    assert!(!many.contains("95 %"));
+    let dots = render(&uncertain_explanation(300), Plot::named("beeswarm").unwrap(), &PlotOptions::default())
+        .unwrap()
+        .text;
+    assert!(!dots.contains("95 %"));
     let page = report(&e, &Default::default()).unwrap();
     assert!(page.contains("In a row picked at random, ") && page.contains("matters more than"));
     assert!(page.contains("\"first_is_stronger\"") && page.contains("\"sd\""));
     // Refits are none of a Gaussian process, and a table does not say how values vary together.
     let source = Some(UncertaintySource::Bootstrap { draws: 50, seed: 1 });
-    let spread = Spread::Sd(e.sd().unwrap());
-    let alone = Explanation { uncertainty: Some(Uncertainty { spread, source }), ..e };
-    draw_all(&alone);
-    let page = report(&alone, &Default::default()).unwrap();
+    let dispersion = Dispersion::Sd(e.sd().unwrap());
+    let bootstrapped = Explanation { uncertainty: Some(Uncertainty { dispersion, source }), ..e };
+    draw_all(&bootstrapped);
+    let page = report(&bootstrapped, &Default::default()).unwrap();
     assert!(page.contains("50 refits") && !page.contains("picked at random"));
 }

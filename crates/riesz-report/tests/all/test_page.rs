@@ -1,4 +1,4 @@
-//! Pictures and page of tests: structure, escaping, and input meant to break things.
+//! Plots and the page of two-sample tests: structure, escaping and hostile input.
 
 use riesz::discrepancy::{AttributionRequest, TestResult, TestSettings, TwoSampleTest, Witness, witness};
 use riesz::{Column, ColumnKind, Error, Table};
@@ -23,27 +23,27 @@ fn samples() -> (Table, Table) {
     (table(0.0), table(3.0))
 }
 
-fn found(permutations: usize) -> (TestResult, Vec<Witness>) {
+fn run_test(permutations: usize) -> (TestResult, Vec<Witness>) {
     let (x, z) = samples();
     let settings = TestSettings { permutations, ..TestSettings::default() };
-    let found = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+    let result = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
     let witnesses = x.columns().iter().map(|c| witness(&x, &z, None, &c.name).unwrap()).collect();
-    (found, witnesses)
+    (result, witnesses)
 }
 
 fn options() -> Vec<PlotOptions> {
-    let one = |theme, width| PlotOptions { theme, width, ..PlotOptions::default() };
-    vec![one(Theme::Light, 720), one(Theme::Dark, 280), one(Theme::Auto, 500)]
+    let plot_options = |theme, width| PlotOptions { theme, width, ..PlotOptions::default() };
+    vec![plot_options(Theme::Light, 720), plot_options(Theme::Dark, 280), plot_options(Theme::Auto, 500)]
 }
 
 #[test]
 fn pictures_are_well_formed() {
     for permutations in [0, 99] {
-        let (found, witnesses) = found(permutations);
+        let (result, witnesses) = run_test(permutations);
         for options in options() {
-            let mut pictures = vec![render_test(&found, &options).unwrap()];
+            let mut pictures = vec![render_test(&result, &options).unwrap()];
             pictures.extend(witnesses.iter().map(|w| render_witness(w, &options).unwrap()));
-            match render_null(&found, "MMD²", &options) {
+            match render_null(&result, "MMD²", &options) {
                 Ok(picture) => pictures.push(picture),
                 Err(error) => assert!(permutations == 0 && matches!(error, Error::TooFew { .. })),
             }
@@ -59,18 +59,18 @@ fn pictures_are_well_formed() {
             assert_eq!(bands, if permutations > 0 { 2 } else { 0 });
         }
     }
-    let (found, _) = found(9);
-    assert!(render_test(&found, &PlotOptions { width: 10, ..PlotOptions::default() }).is_err());
-    assert!(render_test(&found, &PlotOptions { max_display: 0, ..PlotOptions::default() }).is_err());
+    let (result, _) = run_test(9);
+    assert!(render_test(&result, &PlotOptions { width: 10, ..PlotOptions::default() }).is_err());
+    assert!(render_test(&result, &PlotOptions { max_display: 0, ..PlotOptions::default() }).is_err());
 }
 
 #[test]
-fn the_page_says_everything_and_nothing_else() {
-    let (found, witnesses) = found(99);
+fn test_page_is_complete_escaped_and_self_contained() {
+    let (result, witnesses) = run_test(99);
     let page = TestPage {
         title: "before & <after>",
         verdict: "They differ.",
-        found: &found,
+        result: &result,
         witnesses: &witnesses,
         max_display: 10,
     };
@@ -84,5 +84,5 @@ fn the_page_says_everything_and_nothing_else() {
     let settings =
         TestSettings { attribute: AttributionRequest::Nothing, permutations: 9, ..TestSettings::default() };
     let bare = TwoSampleTest { settings, ..TwoSampleTest::default() }.run(&x, &z).unwrap();
-    assert!(matches!(test_report(&TestPage { found: &bare, ..page }), Err(Error::TooFew { .. })));
+    assert!(matches!(test_report(&TestPage { result: &bare, ..page }), Err(Error::TooFew { .. })));
 }

@@ -1,5 +1,5 @@
-//! What can be asked of a fitted process besides predictions: whether it adds up, what each target decided,
-//! and what it would have said of targets that it had not seen.
+//! Results of a fitted process besides predictions: the fitted targets, the leverage of each target, and
+//! predictions of left-out targets.
 
 use super::observation_operator::ObservationOperator;
 use crate::error::{Error, Result};
@@ -13,15 +13,15 @@ use crate::table::Table;
 pub struct AggregateFit {
     /// The posterior mean of f, over all rows. Its intercept is the prior mean.
     pub model: KernelExpansion,
-    /// What is besides the mean. A prior mean that was learnt counts as known.
+    /// Variance reduction relative to the prior. A prior mean that was estimated counts as known.
     pub covariance: PosteriorCovariance,
-    /// How targets are made of bags.
+    /// The operator that maps bags to targets.
     pub operator: ObservationOperator,
-    /// `log p(z)`, at the best prior mean if it is learnt; given that ties hold, if there are some.
+    /// `log p(z)`, at the best prior mean if it is estimated; where there are ties, given that they hold.
     pub log_marginal_likelihood: f64,
-    /// By how much the variances were multiplied for units of the targets.
+    /// Factor by which the variances were multiplied to be in units of the targets.
     pub variance: f64,
-    /// What had to be added to the variances of targets.
+    /// Jitter that was added to the variances of targets.
     pub jitter: f64,
     pub(super) bag_posterior: Sparse,
     pub(super) targets: Vec<f64>,
@@ -31,43 +31,43 @@ pub struct AggregateFit {
     pub(super) factor: Cholesky,
     /// a.
     pub(super) weights: Vec<f64>,
-    /// What bags and targets make of a constant 1.
+    /// Responses of bags and targets to a constant 1.
     pub(super) of_bags: Vec<f64>,
     pub(super) constants: Vec<f64>,
     pub(super) mean_was_estimated: bool,
 }
 
-/// What the other targets say of each. One number a target each.
+/// Predictions of each target from all other targets; one number per target in each list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeaveOneOut {
     /// The targets.
     pub targets: Vec<f64>,
-    /// What is expected of them.
+    /// Expected values.
     pub mean: Vec<f64>,
-    /// The variance of that, noise included.
+    /// Variances of the predictions, noise included.
     pub variance: Vec<f64>,
-    /// By how many standard deviations they are off; of counts, of which one is as probable as many, the
-    /// normal score of the middle of its part of the distribution.
+    /// Standardised residuals; for counts, several of which may be equally probable, the normal score of the
+    /// middle of the count's part of the distribution.
     pub scores: Vec<f64>,
-    /// The logarithms of their densities, or probabilities.
+    /// Logarithms of predictive densities, or of probabilities for counts.
     pub log_density: Vec<f64>,
 }
 
 impl AggregateFit {
     /// The posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
-        Posterior::of(&self.model, &self.covariance)
+        Posterior::new_unchecked(&self.model, &self.covariance)
     }
 
-    /// What the process makes of the targets, `Aᵀ E f(X)`. The targets are this and `C a`: what does not add
-    /// up is taken for noise.
+    /// The fitted targets `Aᵀ E f(X)`. The targets are the sum of these and `C a`: the difference counts as
+    /// noise.
     pub fn fitted(&self) -> Vec<f64> {
         let of_bags = Matrix::column_vector(self.bag_posterior().0);
-        let mut all = self.operator.transpose_times(&of_bags).column(0);
-        if let Some(own) = &self.operator.regression {
-            own.fitted(self.model.intercept[0], self.variance, &self.weights, &mut all);
+        let mut fitted = self.operator.transpose_times(&of_bags).column(0);
+        if let Some(regression) = &self.operator.regression {
+            regression.fitted(self.model.intercept[0], self.variance, &self.weights, &mut fitted);
         }
-        all.split_off(self.operator.tie_count())
+        fitted.split_off(self.operator.tie_count())
     }
 
     /// The weights a of the targets: their differences from the prior mean, by the inverse of their
@@ -76,20 +76,20 @@ impl AggregateFit {
         &self.weights[self.operator.tie_count()..]
     }
 
-    /// What targets make of a constant 1.
+    /// The responses of targets to a constant 1.
     pub fn constants(&self) -> &[f64] {
         &self.constants[self.operator.tie_count()..]
     }
 
-    /// Mean and covariance (J × J) of the bags' aggregates under the posterior, noise not included. Cost J²M.
+    /// Mean and covariance (J × J) of the bags' aggregates under the posterior, without noise. Cost J²M.
     pub fn bag_posterior(&self) -> (Vec<f64>, Matrix) {
         let weights = self.operator.times(&Matrix::column_vector(self.weights.clone()));
         let mean = self.model.intercept[0];
         let of_bags = self.gram.matvec(weights.data());
         let means = of_bags.iter().zip(&self.of_bags).map(|(v, c)| v + mean * c).collect();
-        let mut half = self.operator.transpose_times(&self.gram);
-        self.factor.solve_lower_in_place(&mut half);
-        let taken = half.transpose().matmul(&half);
+        let mut whitened = self.operator.transpose_times(&self.gram);
+        self.factor.solve_lower_in_place(&mut whitened);
+        let taken = whitened.transpose().matmul(&whitened);
         let mut covariance = self.gram.clone();
         covariance.data_mut().iter_mut().zip(taken.data()).for_each(|(c, t)| *c -= t);
         (means, covariance)
@@ -115,44 +115,49 @@ impl AggregateFit {
         self.solve_and_transpose(self.operator.matrix().transpose())
     }
 
-    /// `V⁻¹` times these, one a column, of which each becomes a row; those of ties, which are always 0, are
-    /// left out.
-    fn solve_and_transpose(&self, all: Matrix) -> Matrix {
-        let solved = self.factor.solve(all);
+    /// `V⁻¹` times each column of a matrix, as rows; entries of ties, which are always 0, are left out.
+    fn solve_and_transpose(&self, columns: Matrix) -> Matrix {
+        let solved = self.factor.solve(columns);
         let kept = solved.data()[self.operator.tie_count() * solved.cols()..].to_vec();
         Matrix::from_row_major(self.targets.len(), solved.cols(), kept).transpose()
     }
 
-    /// What all other targets say of each, by the same parameters: `z_t - a_t/[V⁻¹]_tt`, with variance
-    /// `1/[V⁻¹]_tt`. A prior mean that was learnt is learnt again without the target, and its uncertainty
-    /// counts (Dubrule 1983). It ranks kernels; mediators it does not rank by what single rows are like.
+    /// Predictions of each target from all others, with the same parameters: `z_t - a_t/[V⁻¹]_tt`, with
+    /// variance `1/[V⁻¹]_tt`. A prior mean that was estimated is estimated again without the target, and its
+    /// uncertainty is included (Dubrule 1983). These predictions can be used to compare kernels of rows, but
+    /// not kernels of mediators.
     ///
     /// # Errors
     /// [`Error::TooFew`] for a single target.
-    pub fn left_out(&self) -> Result<LeaveOneOut> {
+    pub fn leave_one_out(&self) -> Result<LeaveOneOut> {
         let (mut inverse, ties, m) = (self.factor.inverse(), self.operator.tie_count(), self.targets.len());
         if m < 2 {
-            return Err(Error::TooFew { what: "the list of targets".into(), needed: 2, unit: "targets are" });
+            return Err(Error::TooFew {
+                subject: "the list of targets".into(),
+                needed: 2,
+                unit: "targets are",
+            });
         }
         if self.mean_was_estimated {
             let solved = self.factor.solve_vector(&self.constants);
             let information = dot(&solved, &self.constants);
             for i in (0..solved.len()).filter(|_| information > 0.0) {
-                let own = solved[i] / information;
-                inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= own * s);
+                let coefficient = solved[i] / information;
+                inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= coefficient * s);
             }
         }
-        let (own, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());
-        let mean = (0..m).map(|t| self.targets[t] - weights[t] / own(t)).collect();
-        Ok(LeaveOneOut::normal(self.targets.clone(), mean, (0..m).map(|t| 1.0 / own(t)).collect()))
+        let (precision, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());
+        let mean = (0..m).map(|t| self.targets[t] - weights[t] / precision(t)).collect();
+        Ok(LeaveOneOut::normal(self.targets.clone(), mean, (0..m).map(|t| 1.0 / precision(t)).collect()))
     }
 }
 
 impl LeaveOneOut {
-    /// Of targets that are normal given the others.
+    /// Predictions that are normal given the other targets.
     pub(super) fn normal(targets: Vec<f64>, mean: Vec<f64>, variance: Vec<f64>) -> Self {
-        let each = targets.iter().zip(&mean).zip(&variance);
-        let scores: Vec<f64> = each.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect();
+        let residual_parts = targets.iter().zip(&mean).zip(&variance);
+        let scores: Vec<f64> =
+            residual_parts.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect();
         let log = |(score, variance): (&f64, &f64)| {
             -0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
         };

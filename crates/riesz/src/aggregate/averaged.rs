@@ -1,4 +1,4 @@
-//! Maps averaged over hyper-parameters.
+//! Maps that are averaged over the posterior of hyper-parameters.
 
 use super::aggregate_data::Aggregates;
 use super::aggregate_fit::AggregateFit;
@@ -30,11 +30,11 @@ impl Tuning {
         draws: usize,
         seed: u64,
     ) -> Result<PosteriorMixture<AggregateFit>> {
-        let (watch, (coordinates, _)) = (self.watch(), hyperparameters(start));
-        let surface = HyperPosterior { coordinates: &coordinates, from: &log_parameters(tuned), watch };
-        let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, watch);
+        let (control, (coordinates, _)) = (self.control(), hyperparameters(start));
+        let surface = HyperPosterior { coordinates: &coordinates, from: &log_parameters(tuned), control };
+        let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, control);
         let fit = |theta: &[f64]| {
-            let fit = tuned.with_parameters(theta).fit_until(data, watch)?;
+            let fit = tuned.with_parameters(theta).fit_until(data, control)?;
             Ok((fit.log_marginal_likelihood, fit))
         };
         surface.average(posterior, fit, draws, seed)

@@ -1,5 +1,5 @@
-//! Sums of kernels over pairs of bags, tile by tile: `U = PᵀK(X, X)P` and its slopes, without the matrix
-//! between rows.
+//! Covariances of bags: sums of kernel values over pairs of rows, `U = PᵀK(X, X)P`, and their derivatives,
+//! computed tile by tile without the matrix between rows.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -28,22 +28,22 @@ const KEPT: usize = 1 << 24;
 pub(super) struct BagRows {
     pub table: Table,
     pub weights: Vec<f64>,
-    /// By bag where its rows begin, and where the last one's end.
+    /// Index of the first row of each bag, and the end of the last bag.
     starts: Vec<usize>,
-    /// The bag of each.
+    /// The bag of each row.
     bag: Vec<usize>,
 }
 
-/// What some rows of one bag make with some of this and later bags.
+/// Sums for a block of rows of one bag with a block of rows of this and later bags.
 struct GramTile<'t> {
-    /// The bag of the first.
+    /// The bag of the first rows.
     bag: usize,
     /// The bags of the second.
     bags: &'t [usize],
-    /// By what pairs count: the weight of the second, twice where the pair stands for its mirror image too,
-    /// both of one bag.
+    /// Weight of each pair: the weight of the second row, twice that where the pair also represents its
+    /// mirror image within the same bag.
     counts: &'t [f64],
-    /// Of each second the sum over the first by their weights: of kernels, then of each slope.
+    /// For each second row the weighted sum over the first rows: of kernel values, then of each derivative.
     totals: &'t [f64],
 }
 
@@ -54,7 +54,7 @@ impl<'t> GramTile<'t> {
     }
 }
 
-/// What a thread keeps from tile to tile.
+/// Memory that a thread reuses from tile to tile.
 struct TileScratch {
     row: Vec<f64>,
     counts: Vec<f64>,
@@ -63,7 +63,7 @@ struct TileScratch {
 }
 
 impl BagRows {
-    /// By the matrix P of weights, rows of `x` × bags.
+    /// Rows with the matrix P of weights, rows of `x` × bags.
     pub fn new(x: &Table, weights: &Sparse) -> Self {
         let (starts, places, weights) = weights.raw_parts();
         let bag = starts.windows(2).enumerate().flat_map(|(b, ends)| vec![b; ends[1] - ends[0]]).collect();
@@ -79,7 +79,7 @@ impl BagRows {
         self.starts[bag]..self.starts[bag + 1]
     }
 
-    /// Those of some bags.
+    /// The rows of some bags.
     pub fn of_bags(&self, bags: &[usize]) -> Self {
         let places: Vec<usize> = bags.iter().flat_map(|&b| self.range(b)).collect();
         let ends = bags.iter().scan(0, |end, &b| {
@@ -91,27 +91,27 @@ impl BagRows {
             table: self.table.select_rows(&places),
             weights: places.iter().map(|&e| self.weights[e]).collect(),
             starts: [0].into_iter().chain(ends).collect(),
-            bag: numbered.flat_map(|(at, &b)| std::iter::repeat_n(at, self.range(b).len())).collect(),
+            bag: numbered.flat_map(|(index, &b)| std::iter::repeat_n(index, self.range(b).len())).collect(),
         }
     }
 
-    /// About so many, at least one a bag: independent draws by their weights, which count so that sums over a
-    /// bag are what they are of all, on average.
+    /// A sample of about `count` rows, at least one per bag: independent draws with probabilities
+    /// proportional to the weights, with new weights under which sums over a bag have the same expectation.
     pub fn sample(&self, count: usize, random: &mut Random) -> Self {
         let (mut places, mut weights, mut bag, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
         for b in 0..self.bags() {
-            let own = self.range(b);
-            let ends = self.weights[own.clone()].iter().scan(0.0, |end, w| {
+            let range = self.range(b);
+            let ends = self.weights[range.clone()].iter().scan(0.0, |end, w| {
                 *end += w;
                 Some(*end)
             });
             let ends: Vec<f64> = ends.collect();
-            let all = ends.last().copied().unwrap_or(0.0);
-            let draws = (own.len() * count).div_ceil(self.weights.len());
+            let total = ends.last().copied().unwrap_or(0.0);
+            let draws = (range.len() * count).div_ceil(self.weights.len());
             for _ in 0..draws {
-                let at = all * random.random::<f64>();
-                places.push(own.start + ends.partition_point(|end| *end <= at).min(own.len() - 1));
-                weights.push(all / draws as f64);
+                let position = total * random.random::<f64>();
+                places.push(range.start + ends.partition_point(|end| *end <= position).min(range.len() - 1));
+                weights.push(total / draws as f64);
                 bag.push(b);
             }
             starts.push(places.len());
@@ -119,9 +119,9 @@ impl BagRows {
         Self { table: self.table.select_rows(&places), weights, starts, bag }
     }
 
-    /// Hands out the upper triangle of pairs, with slopes by so many parameters, all or none, and gives for
-    /// each block of rows, in order, its bag and what `visit` made of its tiles. Which threads work on what
-    /// makes no difference.
+    /// Visits the tiles of the upper triangle of pairs of rows, with `count` derivatives (of all parameters,
+    /// or none). Returns for each block of rows, in order, its bag and the value that `for_each_tile`
+    /// accumulated over its tiles. The result does not depend on the number of threads.
     fn for_each_tile<T: Send>(
         &self,
         (kernel, count): (&Kernel, usize),
@@ -140,12 +140,12 @@ impl BagRows {
             row: vec![0.0; self.table.width()],
             counts: Vec::new(),
             totals: Vec::new(),
-            scratch: GradientScratch::of(kernel),
+            scratch: GradientScratch::for_kernel(kernel),
         };
         let work = |memory: &mut TileScratch, (bag, first): (usize, Range<usize>)| {
             check_cancelled(stop)?;
             let TileScratch { row, counts, totals, scratch } = memory;
-            let (mut own, end) = (start(bag), self.range(bag).end);
+            let (mut accumulated, end) = (start(bag), self.range(bag).end);
             for from in (first.start..self.weights.len()).step_by(ROWS_AT_ONCE) {
                 let second = from..self.weights.len().min(from + ROWS_AT_ONCE);
                 let columns = Columns::new(self.table.column_major(), self.table.rows(), from, second.len());
@@ -167,9 +167,9 @@ impl BagRows {
                 let twice = |e: usize| if e >= first.end && e < end { 2.0 } else { 1.0 };
                 counts.clear();
                 counts.extend(second.clone().map(|e| twice(e) * self.weights[e]));
-                for_each_tile(&mut own, &GramTile { bag, bags: &self.bag[second], counts, totals });
+                for_each_tile(&mut accumulated, &GramTile { bag, bags: &self.bag[second], counts, totals });
             }
-            Ok((bag, own))
+            Ok((bag, accumulated))
         };
         blocks.into_par_iter().map_init(memory, work).collect()
     }
@@ -193,14 +193,14 @@ impl BagRows {
         self.sums(kernel, if numbers <= KEPT { count } else { 0 }, stop)
     }
 
-    /// U, and its slopes by so many parameters, all or none.
+    /// U, and its derivatives in `count` parameters (all, or none).
     fn sums(&self, kernel: &Kernel, count: usize, stop: &AtomicBool) -> Result<Vec<Matrix>> {
         let bags = self.bags();
         let start = |bag| vec![0.0; (1 + count) * (bags - bag)];
         let parts = self.for_each_tile((kernel, count), stop, start, |sums, tile| {
             for (sums, total) in sums.chunks_exact_mut(bags - tile.bag).zip(tile.totals()) {
-                let each = tile.bags.iter().zip(tile.counts).zip(total);
-                each.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
+                let entries = tile.bags.iter().zip(tile.counts).zip(total);
+                entries.for_each(|((b, count), t)| sums[b - tile.bag] += count * t);
             }
         })?;
         let mut out = vec![Matrix::zeros(bags, bags); 1 + count];
@@ -213,24 +213,24 @@ impl BagRows {
         Ok(out)
     }
 
-    /// `Σ_bb' by[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters, by a symmetric matrix. Cost of
-    /// [`gram`](Self::gram), and N²/2 for every parameter.
+    /// `Σ_bb' weights[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters, for a symmetric matrix of
+    /// weights. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
     ///
     /// # Errors
     /// As [`gram`](Self::gram).
-    pub fn gradient(&self, kernel: &Kernel, by: &Matrix, stop: &AtomicBool) -> Result<Vec<f64>> {
+    pub fn gradient(&self, kernel: &Kernel, weights: &Matrix, stop: &AtomicBool) -> Result<Vec<f64>> {
         let count = kernel.parameters().len();
         let parts = self.for_each_tile(
             (kernel, count),
             stop,
             |_| vec![0.0; count],
             |sums, tile| {
-                let own = by.row(tile.bag);
-                // Pairs of bags are looked at once, and stand for their mirror images too.
-                let times = |b: usize| if b == tile.bag { own[b] } else { 2.0 * own[b] };
+                let bag_weights = weights.row(tile.bag);
+                // Pairs of bags are visited once, and represent their mirror images too.
+                let times = |b: usize| if b == tile.bag { bag_weights[b] } else { 2.0 * bag_weights[b] };
                 for (sum, total) in sums.iter_mut().zip(tile.totals().skip(1)) {
-                    let each = tile.bags.iter().zip(tile.counts).zip(total);
-                    *sum += each.map(|((b, count), t)| times(*b) * count * t).sum::<f64>();
+                    let entries = tile.bags.iter().zip(tile.counts).zip(total);
+                    *sum += entries.map(|((b, count), t)| times(*b) * count * t).sum::<f64>();
                 }
             },
         )?;
@@ -246,8 +246,7 @@ mod tests {
     use crate::kernel::{Profile, Stationary};
     use crate::linalg::dot;
 
-    /// Slopes that are kept and slopes that are made anew are the same, of bags larger than blocks and tiles
-    /// too.
+    /// Cached and recomputed derivatives agree, also for bags larger than blocks and tiles.
     #[test]
     fn slopes_are_the_same_in_one_pass_and_in_two() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;
@@ -268,12 +267,15 @@ mod tests {
         }
         .into();
         let (kernel, stop) = (0.7 * joint + Kernel::gaussian(&[0.6, 0.9]), AtomicBool::new(false));
-        let all = sums.gram_and_slopes(&kernel, &stop).unwrap();
-        assert_eq!((all.len(), &all[0]), (7, &sums.gram(&kernel, &stop).unwrap()));
-        let by = Matrix::from_row_major(3, 3, vec![0.3, -0.2, 0.9, -0.2, 1.1, 0.4, 0.9, 0.4, -0.6]);
-        let anew = sums.gradient(&kernel, &by, &stop).unwrap();
-        for (slope, own) in anew.iter().zip(&all[1..]) {
-            assert!((slope / dot(by.data(), own.data()) - 1.0).abs() < 1e-11, "{slope}");
+        let gram_and_derivatives = sums.gram_and_slopes(&kernel, &stop).unwrap();
+        assert_eq!(
+            (gram_and_derivatives.len(), &gram_and_derivatives[0]),
+            (7, &sums.gram(&kernel, &stop).unwrap())
+        );
+        let cotangent = Matrix::from_row_major(3, 3, vec![0.3, -0.2, 0.9, -0.2, 1.1, 0.4, 0.9, 0.4, -0.6]);
+        let anew = sums.gradient(&kernel, &cotangent, &stop).unwrap();
+        for (slope, derivative) in anew.iter().zip(&gram_and_derivatives[1..]) {
+            assert!((slope / dot(cotangent.data(), derivative.data()) - 1.0).abs() < 1e-11, "{slope}");
         }
     }
 }

@@ -1,25 +1,25 @@
-//! Counts of bags: cases among people, successes among trials. The logarithm of the rate of a row (or its log
-//! odds) is a Gaussian process, and a count is of the sum of the rates of its bag's rows.
+//! Counts of bags: cases in populations, successes in trials. The logarithm of the rate of a row (or its log
+//! odds) is a Gaussian process, and the mean of a count is the weighted sum of the rates of its bag's rows.
 //!
-//! The posterior is Laplace's approximation around the mode, with the information that counts are expected to
-//! give (Gauss-Newton): that of a process whose sums are observed with noise, so that the answer is again an
-//! [`Expansion`](crate::Expansion) of f with its [`Covariance`](crate::Covariance). f is known through its
+//! The posterior is Laplace's approximation around the mode, with the Fisher information of the counts
+//! (Gauss-Newton). This is the posterior of a process whose sums are observed with Gaussian noise, so that
+//! the result is again a [`KernelExpansion`] of f with its [`PosteriorCovariance`]. f is represented by its
 //! values at inducing points; where these are all rows, nothing else is approximated. Sources: the model is
-//! that of Law et al. 2018, who bound its evidence instead; the iteration that of spatial statistics
+//! that of Law et al. 2018, who bound its evidence instead; the iteration is that of spatial statistics
 //! (Yousefi, Smith and Álvarez 2019; Nandi et al. 2023 sum over pixels likewise).
 
-mod cross;
-mod dispersion;
-mod family;
-mod left_out;
-mod mode;
-mod said;
-mod slopes;
+mod cross_kernel;
+mod laplace;
+mod laplace_gradient;
+mod leave_one_out;
+mod likelihood;
+mod likelihood_terms;
+mod overdispersion;
 
-pub use family::Family;
+pub use likelihood::Family;
 
-use cross::Cross;
-use mode::{Mode, Observed, Place};
+use cross_kernel::CrossKernel;
+use laplace::{CountObservations, LatentState, Mode};
 
 use super::aggregate_data::Aggregates;
 use super::aggregate_fit::LeaveOneOut;
@@ -30,7 +30,6 @@ use super::row_bags::TargetUnit;
 use super::tuning::{Conventions, MIN_TARGETS, Tuning, default_prior};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::hyperparameter_average::{HyperPosterior, PosteriorMixture, mixture_moments};
 use crate::fit::hyperparameter_search::{self, HyperParameter, SearchResult, add_log_priors};
 use crate::fit::inducing::{distinct, inducing_points};
@@ -38,6 +37,7 @@ use crate::fit::whitening::WhitenedInducing;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
@@ -71,18 +71,18 @@ pub struct CountProcess {
     pub kernel: Kernel,
     /// The inducing points, as [`count_inducing_points`] chooses them.
     pub points: Table,
-    /// How counts come about.
+    /// The distribution of the counts.
     pub family: Family,
-    /// How counts without rows are made of bags with rows.
+    /// The smoother that predicts counts without rows from bags with rows.
     pub smoothing: Option<BagSmoother>,
-    /// By how much counts vary more than their family, 0 for not at all: the variance of a gamma factor of
-    /// the rate (then counts are negative binomial), or of successes φ, of which `φ/(1 + φ)` is the
-    /// correlation of two trials of a target (beta-binomial).
+    /// Overdispersion of the counts relative to their family, 0 for none: the variance of a gamma factor of
+    /// the rate (counts are then negative binomial), or for successes φ, where `φ/(1 + φ)` is the correlation
+    /// of two trials of a target (beta-binomial).
     pub dispersion: f64,
-    /// The same of counts through mediators, instead: by how much their rates vary around what the smoother
-    /// says.
+    /// Overdispersion of counts that are predicted through mediators: the variation of their rates around the
+    /// prediction of the smoother.
     pub mediation_dispersion: f64,
-    /// The prior mean of f; `None` for the constant with which the mode is the most probable.
+    /// The prior mean of f; `None` for the constant with the most probable mode.
     pub prior_mean: Option<f64>,
 }
 
@@ -91,7 +91,7 @@ pub struct CountProcess {
 pub struct CountFit {
     /// The mode of f over the inducing points; its [link](KernelExpansion::link) says what rates are of it.
     pub model: KernelExpansion,
-    /// How sure it is. A prior mean that was learnt counts as known.
+    /// The posterior covariance. A prior mean that was estimated counts as known.
     pub covariance: PosteriorCovariance,
     /// The smoother that was used, if there was one.
     pub smoothing: Option<BagSmoother>,
@@ -100,25 +100,25 @@ pub struct CountFit {
     /// Laplace's approximation of the logarithm of the probability of the counts, at the best prior mean if
     /// it is learnt.
     pub log_marginal_likelihood: f64,
-    /// By target the mean of its count at the mode.
+    /// The mean of each target's count at the mode.
     pub fitted: Vec<f64>,
-    /// What all other targets say of each.
+    /// Predictions of each target from all other targets.
     pub left_out: LeaveOneOut,
-    /// What was added to the diagonal of the points' gram matrix.
+    /// Jitter added to the diagonal of the gram matrix of the inducing points.
     pub jitter: f64,
     /// Steps to the mode, the last time.
     pub steps: usize,
 }
 
-/// Inducing points for counts: all different rows up to 1,000, beyond twice as many as targets from 200 to
-/// 1,000, as [`inducing_points`] chooses them.
+/// Inducing points for counts: all distinct rows if there are at most 1,000, else twice as many as targets
+/// but at least 200 and at most 1,000, as [`inducing_points`] chooses them.
 ///
 /// # Errors
 /// As [`inducing_points`].
 pub fn count_inducing_points(data: &Aggregates, seed: u64) -> Result<Table> {
-    let all = distinct(&data.rows);
-    if all.rows() <= ALL_ROWS {
-        return Ok(all);
+    let rows = distinct(&data.rows);
+    if rows.rows() <= ALL_ROWS {
+        return Ok(rows);
     }
     inducing_points(&data.rows, (2 * data.targets.len()).clamp(200, ALL_ROWS), seed)
 }
@@ -139,36 +139,37 @@ impl CountProcess {
         }
     }
 
-    /// What is tuned by the marginal likelihood: the kernel's parameters, and the logarithms of dispersions
-    /// that are not 0; that of mediated counts where there is a smoother.
+    /// The parameters that are tuned by the marginal likelihood: those of the kernel, and the logarithms of
+    /// the dispersions that are not 0; the dispersion of mediated counts where there is a smoother.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let own = self.tuned().into_iter().flatten();
-        let dispersions = own.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
+        let tuned_dispersions = self.tuned().into_iter().flatten();
+        let dispersions =
+            tuned_dispersions.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
         self.kernel.parameters().into_iter().chain(dispersions).collect()
     }
 
-    /// Of both dispersions the name and value, if it is tuned.
+    /// Name and value of each of the two dispersions, if it is tuned.
     fn tuned(&self) -> [Option<(&'static str, f64)>; 2] {
-        let own = Some(("dispersion", self.dispersion));
+        let unmediated = Some(("dispersion", self.dispersion));
         let mediated =
             self.smoothing.as_ref().map(|_| ("dispersion of mediated counts", self.mediation_dispersion));
-        [own, mediated].map(|each| each.filter(|(_, value)| *value > 0.0))
+        [unmediated, mediated].map(|named_value| named_value.filter(|(_, value)| *value > 0.0))
     }
 
-    /// The same with these logarithms of [`parameters`](Self::parameters).
+    /// The process with these logarithms of its [`parameters`](Self::parameters).
     ///
     /// # Panics
     /// If there are not as many.
     #[must_use]
     pub fn with_parameters(&self, theta: &[f64]) -> Self {
         assert_eq!(theta.len(), self.parameters().len(), "one number a parameter");
-        let (kernel, rest) = theta.split_at(self.kernel.parameters().len());
-        let mut rest = rest.iter();
-        let mut own = [self.dispersion, self.mediation_dispersion];
-        for (value, tuned) in own.iter_mut().zip(self.tuned()) {
-            *value = tuned.and_then(|_| rest.next()).map_or(*value, |log| log.exp());
+        let (kernel, log_dispersions) = theta.split_at(self.kernel.parameters().len());
+        let mut remaining = log_dispersions.iter();
+        let mut dispersions = [self.dispersion, self.mediation_dispersion];
+        for (value, tuned) in dispersions.iter_mut().zip(self.tuned()) {
+            *value = tuned.and_then(|_| remaining.next()).map_or(*value, |log| log.exp());
         }
-        let [dispersion, mediation_dispersion] = own;
+        let [dispersion, mediation_dispersion] = dispersions;
         Self { kernel: self.kernel.with_parameters(kernel), dispersion, mediation_dispersion, ..self.clone() }
     }
 
@@ -182,7 +183,7 @@ impl CountProcess {
     /// that say nothing of rates; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too
     /// near each other.
     pub fn fit(&self, data: &Aggregates) -> Result<CountFit> {
-        self.fit_from(data, &self.work(data)?, None, RunControl::nobody())
+        self.fit_from(data, &self.work(data)?, None, RunControl::none())
     }
 
     /// From a mode nearby, if one is known.
@@ -190,11 +191,11 @@ impl CountProcess {
         &self,
         data: &Aggregates,
         work: &CountProblem,
-        warm_start: Option<&Place>,
-        watch: RunControl<'_>,
+        warm_start: Option<&LatentState>,
+        control: RunControl<'_>,
     ) -> Result<CountFit> {
         let points = WhitenedInducing::new(&self.kernel, &work.points)?;
-        let cross = Cross::new(&work.rows, &self.kernel, &work.points, watch)?;
+        let cross = CrossKernel::new(&work.rows, &self.kernel, &work.points, control)?;
         let mode = work.observed(self, data).mode(&cross, &points.factor, warm_start)?;
         self.result(data, work, &points, &mode)
     }
@@ -209,29 +210,30 @@ impl CountProcess {
     /// As [`with_parameters`](Self::with_parameters).
     pub fn log_marginal_likelihood(&self, data: &Aggregates, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let (work, mut from) = (self.work(data)?, None);
-        self.with_parameters(theta).value_and_gradient(data, &work, &mut from, RunControl::nobody())
+        self.with_parameters(theta).value_and_gradient(data, &work, &mut from, RunControl::none())
     }
 
-    /// From the last mode, if there is one.
+    /// The log evidence and its gradient; the search for the mode starts at the last mode, if there is one.
     fn value_and_gradient(
         &self,
         data: &Aggregates,
         work: &CountProblem,
-        warm_start: &mut Option<Place>,
-        watch: RunControl<'_>,
+        warm_start: &mut Option<LatentState>,
+        control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
         let points = WhitenedInducing::new(&self.kernel, &work.points)?;
-        let cross = Cross::new(&work.rows, &self.kernel, &work.points, watch)?;
+        let cross = CrossKernel::new(&work.rows, &self.kernel, &work.points, control)?;
         let observed = work.observed(self, data);
         let mode = observed.mode(&cross, &points.factor, warm_start.as_ref())?;
-        let (mut slopes, by_dispersion) = slopes::slopes(&observed, &cross, &points, &mode)?;
-        for (k, _) in self.tuned().iter().enumerate().filter(|(_, own)| own.is_some()) {
-            let of = |(t, slope): (usize, &f64)| {
-                if usize::from(data.own[t].is_none()) == k { *slope } else { 0.0 }
+        let (mut slopes, by_dispersion) =
+            laplace_gradient::evidence_gradient(&observed, &cross, &points, &mode)?;
+        for (k, _) in self.tuned().iter().enumerate().filter(|(_, tuned)| tuned.is_some()) {
+            let derivative_of_target = |(t, slope): (usize, &f64)| {
+                if usize::from(data.bag_of_target[t].is_none()) == k { *slope } else { 0.0 }
             };
-            slopes.push(by_dispersion.iter().enumerate().map(of).sum());
+            slopes.push(by_dispersion.iter().enumerate().map(derivative_of_target).sum());
         }
-        *warm_start = Some(mode.here.place);
+        *warm_start = Some(mode.evaluation.state);
         Ok((mode.value, slopes))
     }
 
@@ -240,8 +242,8 @@ impl CountProcess {
         self.kernel.validate(data.rows.width())?;
         let points = self.points.align_to(data.rows.columns())?;
         if points.rows() == 0 {
-            let what = "the table of inducing points".into();
-            return Err(Error::TooFew { what, needed: 1, unit: "point is" });
+            let subject = "the table of inducing points".into();
+            return Err(Error::TooFew { subject, needed: 1, unit: "point is" });
         }
         crate::fit::check_range(&self.kernel, &data.rows)?;
         self.family.check(&data.targets)?;
@@ -260,11 +262,11 @@ impl CountProcess {
             let why = "how far counts are off is given by what they are: leave them out";
             return Err(Error::parameter("variances of targets' errors", "given", why));
         }
-        for (what, value) in
+        for (name, value) in
             [("dispersion", self.dispersion), ("mediation_dispersion", self.mediation_dispersion)]
         {
             if !(value.is_finite() && value >= 0.0) {
-                return Err(Error::parameter(what, value, "it is a number, not negative"));
+                return Err(Error::parameter(name, value, "it is a number, not negative"));
             }
         }
         if let Some(mean) = self.prior_mean.filter(|mean| !mean.is_finite()) {
@@ -277,13 +279,14 @@ impl CountProcess {
         )?;
         let operator = match (&self.smoothing, &data.mediators) {
             (Some(smoothing), Some(mediators)) if data.mediated() > 0 => {
-                smoothing.operator(&data.bags, &data.own, mediators)?
+                smoothing.operator(&data.bags, &data.bag_of_target, mediators)?
             }
-            _ => ObservationOperator::new(&data.bags, &data.own, None)?,
+            _ => ObservationOperator::new(&data.bags, &data.bag_of_target, None)?,
         };
         let weights = data.bags.weights();
-        let ones: Vec<f64> = (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
-        let exposures = operator.transpose_times(&Matrix::column_vector(ones)).data().to_vec();
+        let bag_responses: Vec<f64> =
+            (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
+        let exposures = operator.transpose_times(&Matrix::column_vector(bag_responses)).data().to_vec();
         let level = self.family.level(&data.targets, &exposures);
         Ok(CountProblem { rows: BagRows::new(&data.rows, weights), points, operator, level })
     }
@@ -295,15 +298,15 @@ impl CountProcess {
         points: &WhitenedInducing,
         mode: &Mode,
     ) -> Result<CountFit> {
-        let (here, bend) = (&mode.here, &mode.bend);
-        let alpha = Matrix::column_vector(here.alpha.clone());
+        let (state, local) = (&mode.evaluation, &mode.local);
+        let alpha = Matrix::column_vector(state.alpha.clone());
         let mut model =
-            KernelExpansion::new(self.kernel.clone(), work.points.clone(), alpha, vec![here.place.beta])?;
+            KernelExpansion::new(self.kernel.clone(), work.points.clone(), alpha, vec![state.state.beta])?;
         model.link = self.family.link();
         let mediated = data.mediated();
         model.model_card = vec![
-            Fact::new("model", "Gaussian process known by counts"),
-            Fact::new(
+            CardEntry::new("model", "Gaussian process known by counts"),
+            CardEntry::new(
                 "targets are",
                 match self.family {
                     Family::Poisson => {
@@ -314,19 +317,19 @@ impl CountProcess {
                     }
                 },
             ),
-            Fact::new("bags with rows", data.bags.count()),
-            Fact::new("targets with rows of their own", data.own.len() - mediated),
-            Fact::new("targets through mediators", mediated),
-            Fact::new("inducing points", work.points.rows()),
-            Fact::measured("log marginal likelihood (Laplace)", mode.value),
-            Fact::measured("jitter", points.jitter),
+            CardEntry::new("bags with rows", data.bags.count()),
+            CardEntry::new("targets with rows of their own", data.bag_of_target.len() - mediated),
+            CardEntry::new("targets through mediators", mediated),
+            CardEntry::new("inducing points", work.points.rows()),
+            CardEntry::measured("log marginal likelihood (Laplace)", mode.value),
+            CardEntry::measured("jitter", points.jitter),
         ];
         let dispersions = [self.dispersion, if mediated > 0 { self.mediation_dispersion } else { 0.0 }];
         let named = ["dispersion", "dispersion of mediated counts"].into_iter().zip(dispersions);
-        model
-            .model_card
-            .extend(named.filter(|(_, own)| *own > 0.0).map(|(name, own)| Fact::measured(name, own)));
-        let known = vec![VarianceReduction::LowRank(points.reduction_root(&bend.told)?)];
+        model.model_card.extend(
+            named.filter(|(_, value)| *value > 0.0).map(|(name, value)| CardEntry::measured(name, value)),
+        );
+        let known = vec![VarianceReduction::LowRank(points.reduction_root(&local.information)?)];
         Ok(CountFit {
             model,
             covariance: PosteriorCovariance {
@@ -338,15 +341,15 @@ impl CountProcess {
             smoothing: self.smoothing.clone().filter(|_| mediated > 0),
             dispersions,
             log_marginal_likelihood: mode.value,
-            fitted: here.said.iter().map(|s| s.mean).collect(),
-            left_out: left_out::left_out(&work.observed(self, data), here, bend),
+            fitted: state.likelihood_terms.iter().map(|s| s.mean).collect(),
+            left_out: leave_one_out::leave_one_out(&work.observed(self, data), state, local),
             jitter: points.jitter,
             steps: mode.steps,
         })
     }
 }
 
-/// What all evaluations share.
+/// Everything that evaluations for the same data share.
 struct CountProblem {
     rows: BagRows,
     points: Table,
@@ -355,17 +358,17 @@ struct CountProblem {
 }
 
 impl CountProblem {
-    fn observed<'a>(&'a self, process: &'a CountProcess, data: &'a Aggregates) -> Observed<'a> {
-        Observed {
+    fn observed<'a>(&'a self, process: &'a CountProcess, data: &'a Aggregates) -> CountObservations<'a> {
+        CountObservations {
             operator: &self.operator,
             family: &process.family,
             counts: &data.targets,
             dispersions: data
-                .own
+                .bag_of_target
                 .iter()
-                .map(|own| if own.is_some() { process.dispersion } else { process.mediation_dispersion })
+                .map(|bag| if bag.is_some() { process.dispersion } else { process.mediation_dispersion })
                 .collect(),
-            given: process.prior_mean,
+            given_mean: process.prior_mean,
             level: self.level,
         }
     }
@@ -374,7 +377,7 @@ impl CountProblem {
 impl CountFit {
     /// The posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
-        Posterior::of(&self.model, &self.covariance)
+        Posterior::new_unchecked(&self.model, &self.covariance)
     }
 }
 
@@ -390,22 +393,23 @@ impl PosteriorMixture<CountFit> {
 }
 
 impl Tuning {
-    /// Tunes a process of counts from two starts, `start` and one that is smoother, and takes the better:
-    /// Laplace's approximation of the marginal likelihood, times weak priors around `start` but as published.
-    /// A smoother of mediators is the one that predicts best the bags that are left out, by the kernel at the
-    /// start. Cost: some tens of evaluations of the marginal likelihood each.
+    /// Tunes a process of counts from two starts, `start` and a smoother one, and returns the better. The
+    /// objective is Laplace's approximation of the marginal likelihood, times weakly informative priors
+    /// around `start` unless the published conventions are used. A smoother of mediators is the one that
+    /// predicts left-out bags best, with the kernel at the start. Cost: some tens of evaluations of the
+    /// marginal likelihood each.
     ///
     /// # Errors
     /// As [`CountProcess::fit`]; [`Error::Interrupted`].
     pub fn tune_counts(&self, start: &CountProcess, data: &Aggregates) -> Result<TunedCounts> {
-        let watch = self.watch();
+        let control = self.control();
         let mut start = start.clone();
         if let (Some(smoothing), Some(mediators), true) =
             (&start.smoothing, &data.mediators, data.mediated() > 0)
         {
             data.check()?;
-            let gram = super::tuning::bag_mean_gram(&start.kernel, data, watch)?;
-            start.smoothing = Some(smoothing.tune(&data.bags, &mediators.bags, &gram, watch)?);
+            let gram = super::tuning::bag_mean_gram(&start.kernel, data, control)?;
+            start.smoothing = Some(smoothing.tune(&data.bags, &mediators.bags, &gram, control)?);
         }
         if data.targets.len() < MIN_TARGETS {
             let fit = start.fit(data)?;
@@ -420,32 +424,32 @@ impl Tuning {
         };
         let smoother = start.kernel.with_lengthscales_times(3.0);
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
-        let mut best: Option<(SearchResult, Option<Place>)> = None;
+        let mut best: Option<(SearchResult, Option<LatentState>)> = None;
         let (mut steps, mut evaluations) = (0, 0);
         for process in [Some(start.clone()), smoother].into_iter().flatten() {
             let mut from = None;
-            let found = hyperparameter_search::maximise_within_priors(
+            let optimum = hyperparameter_search::maximise_within_priors(
                 &coordinates,
                 &logs(&process),
-                watch,
+                control,
                 |theta| {
                     let process = start.with_parameters(theta);
-                    let found = process.value_and_gradient(data, &work, &mut from, watch)?;
-                    Ok(add_log_priors(priors, theta, found))
+                    let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
+                    Ok(add_log_priors(priors, theta, evaluation))
                 },
             )?;
-            (steps, evaluations) = (steps + found.steps, evaluations + found.evaluations);
-            if best.as_ref().is_none_or(|(best, _)| found.value > best.value) {
-                best = Some((found, from));
+            (steps, evaluations) = (steps + optimum.steps, evaluations + optimum.evaluations);
+            if best.as_ref().is_none_or(|(best, _)| optimum.value > best.value) {
+                best = Some((optimum, from));
             }
         }
         let (process, warnings, from) = match best {
             Some((best, from)) => (start.with_parameters(&best.theta), best.warnings, from),
             None => (start, Vec::new(), None),
         };
-        let mut fit = process.fit_from(data, &work, from.as_ref(), watch)?;
-        fit.model.model_card.push(Fact::new("optimiser steps", steps));
-        fit.model.model_card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
+        let mut fit = process.fit_from(data, &work, from.as_ref(), control)?;
+        fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
+        fit.model.model_card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
         Ok(TunedCounts { process, fit, evaluations, warnings })
     }
 
@@ -467,20 +471,20 @@ impl Tuning {
         draws: usize,
         seed: u64,
     ) -> Result<PosteriorMixture<CountFit>> {
-        let (watch, work) = (self.watch(), tuned.work(data)?);
+        let (control, work) = (self.control(), tuned.work(data)?);
         let mut from = None;
-        let surface = HyperPosterior { coordinates: &coordinates(start), from: &logs(tuned), watch };
+        let surface = HyperPosterior { coordinates: &coordinates(start), from: &logs(tuned), control };
         let posterior =
-            |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, &work, &mut from, watch);
+            |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, &work, &mut from, control);
         let fit = |theta: &[f64]| {
-            let fit = tuned.with_parameters(theta).fit_from(data, &work, None, watch)?;
+            let fit = tuned.with_parameters(theta).fit_from(data, &work, None, control)?;
             Ok((fit.log_marginal_likelihood, fit))
         };
         surface.average(posterior, fit, draws, seed)
     }
 }
 
-/// Of all parameters of a process what is believed of them.
+/// All parameters of a process with their priors.
 fn coordinates(process: &CountProcess) -> Vec<HyperParameter> {
     process.parameters().into_iter().map(default_prior).collect()
 }
@@ -498,6 +502,6 @@ pub struct TunedCounts {
     pub fit: CountFit,
     /// Evaluations of the marginal likelihood, all together.
     pub evaluations: usize,
-    /// What to look at: parameters that ended at a bound, too few targets.
+    /// Warnings: parameters that ended at a bound, too few targets.
     pub warnings: Vec<String>,
 }

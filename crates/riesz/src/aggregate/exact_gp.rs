@@ -1,15 +1,14 @@
-//! Gaussian processes known by aggregates, exactly: no matrix between rows, all pairs of bags.
+//! Exact Gaussian processes with aggregated observations: no matrix between rows, but all pairs of bags.
 //!
-//! With `U = PᵀK(X, X)P` between bags and targets `z = Aᵀf(X) + e`, `A = PB`,
+//! With the covariance `U = PᵀK(X, X)P` of the bags (J × J) and targets `z = Aᵀf(X) + e`, `A = PB`,
 //!
 //! ```text
 //! V = BᵀUB + C,   C = σ²I + diag(known) + ς² BᵀPᵀPB + ω²S,   a = V⁻¹(z - Aᵀm),   E f(x) = m + k(x, X) P B a
 //! ```
 //!
-//! so that the coefficient of a row is its weight times its bag's element of `Ba`. What the process makes of
-//! the targets adds up to them but for `C a`. Source: Chau 2023, chapter 3, for the mean and covariance; the
-//! noise of rows its appendix A.6.2; ω², which keeps the regression on mediators from being taken for the
-//! truth, is ours.
+//! The coefficient of a row is its weight times its bag's element of `Ba`, and the fitted targets differ from
+//! the targets by `C a`. Sources: Chau 2023, chapter 3, for the mean and covariance, and its appendix A.6.2
+//! for the noise of rows. The term ω²S, the uncertainty of the regression on mediators, is ours.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -22,11 +21,11 @@ use super::observation_operator::ObservationOperator;
 use super::row_bags::TargetUnit;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::positive;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 
 /// A Gaussian process whose aggregates are observed.
@@ -60,10 +59,9 @@ pub struct AggregateGaussianProcess {
     /// ω² ≥ 0: by how much the regression on mediators counts as uncertain; where targets are regressed, the
     /// variance of ties.
     pub mediation_noise: f64,
-    /// How targets without rows are made of bags with rows.
+    /// The regression on mediators for targets without rows.
     pub mediation: Option<Mediation>,
     /// m, the prior mean of f; `None` for the constant that fits the targets best (generalised least
-    /// squares).
     pub prior_mean: Option<f64>,
     /// Whether variances are in units of the targets' variance around their mean (for sums, of means over
     /// their weights). They are not centred: the prior mean is.
@@ -76,7 +74,7 @@ struct AggregateState {
     kernel: Kernel,
     operator: ObservationOperator,
     gram: Matrix,
-    /// Of U by the kernel's parameters, if they were asked for and are not too many.
+    /// Derivatives of U in the kernel's parameters, if they were requested and are not too many.
     slopes: Vec<Matrix>,
     /// `U + ς² PᵀP`.
     noisy_bag_covariance: Matrix,
@@ -104,41 +102,44 @@ impl AggregateGaussianProcess {
         }
     }
 
-    /// Names and logarithms of what can be tuned: the kernel's parameters, the three noises where they are
-    /// not 0, and those of the mediation.
+    /// Names and logarithms of the parameters that can be tuned: those of the kernel, the three noise
+    /// variances where they are not 0, and those of the mediation.
     pub fn parameters(&self) -> Vec<Parameter> {
         let noises =
             [("noise", self.noise), ("row noise", self.row_noise), ("mediation noise", self.mediation_noise)];
-        let mut all = self.kernel.parameters();
-        all.extend(
+        let mut tunable = self.kernel.parameters();
+        tunable.extend(
             noises
                 .into_iter()
                 .filter(|(_, value)| *value > 0.0)
                 .map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }),
         );
-        all.extend(self.mediation.iter().flat_map(Mediation::parameters));
-        all
+        tunable.extend(self.mediation.iter().flat_map(Mediation::parameters));
+        tunable
     }
 
-    /// The same process with other [`parameters`](Self::parameters).
+    /// The process with other values of its [`parameters`](Self::parameters).
     ///
     /// # Panics
     /// If their number is another.
     pub fn with_parameters(&self, theta: &[f64]) -> Self {
-        let mut rest = theta;
+        let mut remaining = theta;
         let mut take = |count: usize| {
-            let (own, others) = rest.split_at(count);
-            rest = others;
-            own
+            let (values, following) = remaining.split_at(count);
+            remaining = following;
+            values
         };
         let mut process = self.clone();
         process.kernel = self.kernel.with_parameters(take(self.kernel.parameters().len()));
         let noises = [&mut process.noise, &mut process.row_noise, &mut process.mediation_noise];
-        noises.into_iter().filter(|own| **own > 0.0).for_each(|own| *own = take(1)[0].exp());
+        noises
+            .into_iter()
+            .filter(|variance| **variance > 0.0)
+            .for_each(|variance| *variance = take(1)[0].exp());
         if let Some(mediation) = &mut process.mediation {
             *mediation = mediation.with_parameters(take(mediation.parameters().len()));
         }
-        assert!(rest.is_empty(), "{} values too many", rest.len());
+        assert!(remaining.is_empty(), "{} values too many", remaining.len());
         process
     }
 
@@ -151,11 +152,11 @@ impl AggregateGaussianProcess {
     /// [`Error::Overflow`]; [`Error::Parameter`] with the names of two targets that are nearly the same where
     /// their covariance is singular.
     pub fn fit(&self, data: &Aggregates) -> Result<AggregateFit> {
-        self.fit_until(data, RunControl::nobody())
+        self.fit_until(data, RunControl::none())
     }
 
-    pub(super) fn fit_until(&self, data: &Aggregates, watch: RunControl<'_>) -> Result<AggregateFit> {
-        let state = self.state(data, false, watch.stop)?;
+    pub(super) fn fit_until(&self, data: &Aggregates, control: RunControl<'_>) -> Result<AggregateFit> {
+        let state = self.state(data, false, control.stop)?;
         let AggregateState {
             kernel,
             operator,
@@ -174,32 +175,32 @@ impl AggregateGaussianProcess {
         let (jitter, value, variance) = (factor.jitter, state.value, state.variance);
         let mediated = data.mediated();
         model.model_card = vec![
-            Fact::new("model", "Gaussian process known by aggregates"),
-            Fact::new(
+            CardEntry::new("model", "Gaussian process known by aggregates"),
+            CardEntry::new(
                 "targets are",
                 match data.bags.unit() {
                     TargetUnit::Mean => "weighted means of rows",
                     TargetUnit::Sum => "weighted sums of rows",
                 },
             ),
-            Fact::new("bags with rows", data.bags.count()),
-            Fact::new("targets with rows of their own", data.own.len() - mediated),
-            Fact::new("targets through mediators", mediated),
-            Fact::measured("noise", variance * self.noise),
-            Fact::measured("noise of a row", variance * self.row_noise),
-            Fact::measured("noise of mediation", variance * self.mediation_noise),
-            Fact::measured("log marginal likelihood", value),
-            Fact::measured("jitter", jitter),
+            CardEntry::new("bags with rows", data.bags.count()),
+            CardEntry::new("targets with rows of their own", data.bag_of_target.len() - mediated),
+            CardEntry::new("targets through mediators", mediated),
+            CardEntry::measured("noise", variance * self.noise),
+            CardEntry::measured("noise of a row", variance * self.row_noise),
+            CardEntry::measured("noise of mediation", variance * self.mediation_noise),
+            CardEntry::measured("log marginal likelihood", value),
+            CardEntry::measured("jitter", jitter),
         ];
         if operator.regression.is_some() {
             model
                 .model_card
-                .push(Fact::new("regressed on mediators", "targets, to which bags with rows are tied"));
+                .push(CardEntry::new("regressed on mediators", "targets, to which bags with rows are tied"));
         }
         // B L⁻ᵀ.
-        let mut half = operator.transpose_times(&Matrix::identity(p.cols()));
-        factor.solve_lower_in_place(&mut half);
-        let known = VarianceReduction::ThroughOperator { operator: p.clone(), half: half.transpose() };
+        let mut whitened = operator.transpose_times(&Matrix::identity(p.cols()));
+        factor.solve_lower_in_place(&mut whitened);
+        let known = VarianceReduction::ThroughOperator { operator: p.clone(), factor: whitened.transpose() };
         Ok(AggregateFit {
             model,
             covariance: PosteriorCovariance {
@@ -234,17 +235,17 @@ impl AggregateGaussianProcess {
     /// # Panics
     /// If `theta` is not as long as the parameters.
     pub fn log_marginal_likelihood(&self, data: &Aggregates, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        self.with_parameters(theta).value_and_gradient(data, true, RunControl::nobody())
+        self.with_parameters(theta).value_and_gradient(data, true, RunControl::none())
     }
 
-    /// With slopes by the parameters of the mediation, or without.
+    /// The log evidence and its gradient, with or without the parameters of the mediation.
     pub(super) fn value_and_gradient(
         &self,
         data: &Aggregates,
         mediation: bool,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
-        let state = self.state(data, true, watch.stop)?;
+        let state = self.state(data, true, control.stop)?;
         let AggregateState { operator, weights, variance, .. } = &state;
         let m = weights.len();
         let mut t = match operator.tie_count() {
@@ -252,21 +253,22 @@ impl AggregateGaussianProcess {
             ties => {
                 // Without the inverse that ties have by themselves: the rest of the rows of the factor's
                 // inverse.
-                let mut all = Matrix::identity(m);
-                state.factor.solve_lower_in_place(&mut all);
-                let rest = Matrix::from_row_major(m - ties, m, all.data()[ties * m..].to_vec());
-                rest.transpose_matmul(&rest)
+                let mut lower_inverse = Matrix::identity(m);
+                state.factor.solve_lower_in_place(&mut lower_inverse);
+                let target_rows =
+                    Matrix::from_row_major(m - ties, m, lower_inverse.data()[ties * m..].to_vec());
+                target_rows.transpose_matmul(&target_rows)
             }
         };
         for i in 0..m {
             t.row_mut(i).iter_mut().zip(weights).for_each(|(t, a)| *t = weights[i] * a - *t);
         }
-        let half = operator.times(&t);
-        let mut by_gram = operator.times(&half.transpose());
+        let half_product = operator.times(&t);
+        let mut by_gram = operator.times(&half_product.transpose());
         by_gram.data_mut().iter_mut().for_each(|v| *v *= 0.5);
         let mut gradient: Vec<f64> = match &state.slopes[..] {
-            [] => state.rows.gradient(&state.kernel, &by_gram, watch.stop)?,
-            slopes => slopes.iter().map(|own| dot(by_gram.data(), own.data())).collect(),
+            [] => state.rows.gradient(&state.kernel, &by_gram, control.stop)?,
+            slopes => slopes.iter().map(|slope| dot(by_gram.data(), slope.data())).collect(),
         };
         if self.noise > 0.0 {
             let sum: f64 = noisy_targets(operator, data).map(|i| t[(i, i)]).sum();
@@ -283,12 +285,12 @@ impl AggregateGaussianProcess {
                 operator.regression_covariance().map_or(0.0, |s| 0.5 * uncertain * dot(t.data(), s.data())),
             );
         }
-        if let Some(own) = self.mediation.as_ref().filter(|_| mediation) {
+        if let Some(term) = self.mediation.as_ref().filter(|_| mediation) {
             let slopes = if let Some(regression) = &operator.regression {
                 t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * variance);
                 regression.gradient(&t)
             } else {
-                let mut by_matrix = state.noisy_bag_covariance.matmul(&half);
+                let mut by_matrix = state.noisy_bag_covariance.matmul(&half_product);
                 for b in 0..by_matrix.rows() {
                     let constant = state.mean * state.bag_weight_sums[b];
                     by_matrix.row_mut(b).iter_mut().zip(weights).for_each(|(v, a)| *v += constant * a);
@@ -296,7 +298,7 @@ impl AggregateGaussianProcess {
                 t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * uncertain);
                 operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&t))
             };
-            let none = vec![0.0; own.parameters().len()];
+            let none = vec![0.0; term.parameters().len()];
             gradient.extend(if slopes.is_empty() { none } else { slopes });
         }
         Ok((state.value, gradient))
@@ -305,7 +307,8 @@ impl AggregateGaussianProcess {
     fn check(&self, data: &Aggregates) -> Result<()> {
         data.check()?;
         self.kernel.validate(data.rows.width())?;
-        let regressed = self.mediation.as_ref().is_some_and(|own| own.regressed == MediationTarget::Targets);
+        let regressed =
+            self.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets);
         if !(regressed && self.noise == 0.0 && data.mediated() == data.targets.len()) {
             positive("noise", self.noise)?;
         }
@@ -324,12 +327,12 @@ impl AggregateGaussianProcess {
 
     fn state(&self, data: &Aggregates, slopes: bool, stop: &AtomicBool) -> Result<AggregateState> {
         self.check(data)?;
-        let variance = if self.normalize_y { data.spread()? } else { 1.0 };
+        let variance = if self.normalize_y { data.target_variance()? } else { 1.0 };
         let kernel = if variance == 1.0 { self.kernel.clone() } else { variance * self.kernel.clone() };
         crate::fit::check_range(&kernel, &data.rows)?;
         let operator = ObservationOperator::new(
             &data.bags,
-            &data.own,
+            &data.bag_of_target,
             self.mediation.as_ref().zip(data.mediators.as_ref()),
         )?;
         let ties = operator.tie_count();
@@ -339,11 +342,11 @@ impl AggregateGaussianProcess {
         let gram = slopes.remove(0);
         let (mut with_noise, mut squares) = (gram.clone(), None);
         if self.row_noise > 0.0 {
-            let own = bag_overlaps(data.bags.weights())?;
-            for b in 0..own.cols() {
-                own.column(b).for_each(|(c, w)| with_noise[(b, c)] += variance * self.row_noise * w);
+            let overlaps = bag_overlaps(data.bags.weights())?;
+            for b in 0..overlaps.cols() {
+                overlaps.column(b).for_each(|(c, w)| with_noise[(b, c)] += variance * self.row_noise * w);
             }
-            squares = Some(own);
+            squares = Some(overlaps);
         }
         let covariance = || {
             let mut v = operator.transpose_times(&operator.transpose_times(&with_noise).transpose());
@@ -371,15 +374,15 @@ impl AggregateGaussianProcess {
         let information = dot(&solved, &constants);
         let learnt = if information > 0.0 { dot(&solved, &targets) / information } else { 0.0 };
         let mean = self.prior_mean.unwrap_or(learnt);
-        let rest: Vec<f64> = targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
-        let weights = factor.solve_vector(&rest);
+        let residual: Vec<f64> = targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
+        let weights = factor.solve_vector(&residual);
         let tau = std::f64::consts::TAU.ln();
         // Given ties, whose factor is the first part of that of all.
-        let log_det = 2.0 * (ties..rest.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
-        let value = -0.5 * (dot(&weights, &rest) + log_det + data.targets.len() as f64 * tau);
+        let log_det = 2.0 * (ties..residual.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
+        let value = -0.5 * (dot(&weights, &residual) + log_det + data.targets.len() as f64 * tau);
         if !value.is_finite() {
-            let what = "the log marginal likelihood".into();
-            return Err(Error::Overflow { what, remedy: "check the kernel's parameters and the noise" });
+            let subject = "the log marginal likelihood".into();
+            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the noise" });
         }
         Ok(AggregateState {
             rows,
@@ -400,40 +403,43 @@ impl AggregateGaussianProcess {
     }
 }
 
-/// The places of targets whose noise is that of the process: all but those that are regressed on mediators.
+/// Indices of the targets that have the noise of the process: all but those that are regressed on mediators.
 fn noisy_targets(operator: &ObservationOperator, data: &Aggregates) -> impl Iterator<Item = usize> {
-    let (all, ties) = (operator.regression.is_none(), operator.tie_count());
-    (0..data.own.len()).filter(move |&t| all || data.own[t].is_some()).map(move |t| ties + t)
+    let (no_regression, ties) = (operator.regression.is_none(), operator.tie_count());
+    (0..data.bag_of_target.len())
+        .filter(move |&t| no_regression || data.bag_of_target[t].is_some())
+        .map(move |t| ties + t)
 }
 
-/// `PᵀP`: by bag the sum of squared weights, and off the diagonal what overlapping bags share.
+/// `PᵀP`: for each bag the sum of squared weights, and off the diagonal the products of weights in
+/// overlapping bags.
 fn bag_overlaps(weights: &Sparse) -> Result<Sparse> {
     let mut of_row: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
     for b in 0..weights.cols() {
         weights.column(b).for_each(|(i, w)| of_row[i].push((b, w)));
     }
     let mut columns: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); weights.cols()];
-    for own in &of_row {
-        for (b, w) in own {
-            own.iter().for_each(|(c, w2)| *columns[*b].entry(*c).or_default() += w * w2);
+    for memberships in &of_row {
+        for (b, w) in memberships {
+            memberships.iter().for_each(|(c, w2)| *columns[*b].entry(*c).or_default() += w * w2);
         }
     }
     Sparse::from_columns(weights.cols(), columns)
 }
 
-/// The error of a covariance that has no factor, with the two targets, or of so many ties before them, that
-/// are most alike.
+/// The error for a covariance without a Cholesky factor, which names the two targets, or ties before them,
+/// with the largest correlation.
 fn nearly_duplicate_targets(error: Error, ties: usize, covariance: &Matrix) -> Error {
     let name = |i: usize| match i.checked_sub(ties) {
         Some(t) => format!("target {}", t + 1),
         None => format!("the tie of bag {}", i + 1),
     };
     let pairs = (0..covariance.rows()).flat_map(|i| (0..i).map(move |j| (j, i)));
-    let alike = |(i, j): (usize, usize)| {
+    let correlation = |(i, j): (usize, usize)| {
         covariance[(i, j)] / (covariance[(i, i)] * covariance[(j, j)]).sqrt().max(f64::MIN_POSITIVE)
     };
-    let most = pairs.map(|pair| (alike(pair), pair)).max_by(|a, b| a.0.total_cmp(&b.0));
-    match (error, most) {
+    let largest = pairs.map(|pair| (correlation(pair), pair)).max_by(|a, b| a.0.total_cmp(&b.0));
+    match (error, largest) {
         (Error::NotPositiveDefinite { .. }, Some((r, (i, j)))) => {
             let allowed = "their covariance is singular: give more noise, or leave one of them out";
             Error::parameter(format!("{} and {}", name(i), name(j)), format!("correlated by {r:.6}"), allowed)

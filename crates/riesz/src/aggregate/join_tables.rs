@@ -1,5 +1,5 @@
-//! Joins the two tables of downscaling, of rows and of bags, on the bags' names, and says which targets come
-//! with the rows that they are of.
+//! Joins the two tables of downscaling, of rows and of bags, on the bags' names, and finds the targets that
+//! have rows.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,15 @@ const SHOWN: usize = 5;
 pub struct BagJoin {
     /// The rows that are used, in their order.
     pub rows: Vec<usize>,
-    /// Of each of them its bag, among [`with_rows`](Self::with_rows).
+    /// The bag of each row, as an index into [`with_rows`](Self::with_rows).
     pub bag: Vec<usize>,
     /// The bags that have rows, as positions in the table of bags, in its order.
     pub with_rows: Vec<usize>,
     /// The bags that have targets, likewise.
     pub targets: Vec<usize>,
-    /// Of each target the bag with rows that it is of, among [`with_rows`](Self::with_rows); `None` where no
-    /// row is known.
+    /// For each target its bag, as an index into [`with_rows`](Self::with_rows); `None` where it has no rows.
     pub matched: Vec<Option<usize>>,
-    /// What people should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -53,16 +52,66 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
 ) -> Result<BagJoin> {
     if has_target.len() != bags.len() {
         return Err(Error::Shape {
-            what: "the list of targets".into(),
+            subject: "the list of targets".into(),
             unit: "numbers",
             expected: bags.len(),
-            found: has_target.len(),
+            actual: has_target.len(),
             why: "one a bag, or none".into(),
         });
     }
     if rows.is_empty() {
-        return Err(Error::TooFew { what: "the table of rows".into(), needed: 1, unit: "row is" });
+        return Err(Error::TooFew { subject: "the table of rows".into(), needed: 1, unit: "row is" });
     }
+    let of_row = bag_of_each_row(rows, bags)?;
+    let mut known = vec![false; bags.len()];
+    of_row.iter().for_each(|&b| known[b] = true);
+    let name = |b: &usize| bags[*b].as_ref();
+    let mut notes = Vec::new();
+    let with_rows: Vec<usize> =
+        (0..bags.len()).filter(|&b| known[b] && (mediators || has_target[b])).collect();
+    let idle: Vec<usize> = (0..bags.len()).filter(|&b| known[b] && !mediators && !has_target[b]).collect();
+    if !idle.is_empty() {
+        let names: Vec<&str> = idle.iter().map(name).collect();
+        notes.push(format!(
+            "the rows of {} bags without a target are left out, as there are no mediators: {}",
+            idle.len(),
+            first_names(&names)
+        ));
+    }
+    let without_rows: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && !known[b]).collect();
+    if !without_rows.is_empty() && !mediators {
+        let names: Vec<&str> = without_rows.iter().map(name).collect();
+        if !drop_unmatched {
+            return join_error(format!(
+                "{} targets are of bags without rows, {}: give mediators, coarse covariates that all bags \
+                 have, or leave these targets out (drop_unmatched)",
+                without_rows.len(),
+                first_names(&names)
+            ));
+        }
+        notes.push(format!(
+            "{} targets of bags without rows are left out: {}",
+            without_rows.len(),
+            first_names(&names)
+        ));
+    }
+    let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
+    if targets.is_empty() {
+        return join_error(
+            "no bag has a target that can be learnt from: either bags have rows and a target, or there are \
+             mediators, coarse covariates that tie bags with rows to others with targets"
+                .into(),
+        );
+    }
+    let mut place = vec![None; bags.len()];
+    with_rows.iter().enumerate().for_each(|(index, &b)| place[b] = Some(index));
+    let (kept, bag) = (0..rows.len()).filter_map(|i| Some((i, place[of_row[i]]?))).unzip();
+    let matched = targets.iter().map(|&b| place[b]).collect();
+    Ok(BagJoin { rows: kept, bag, with_rows, targets, matched, notes })
+}
+
+/// The place of each row's bag in the table of bags.
+fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Result<Vec<usize>> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut twice: Vec<&str> = Vec::new();
     for (b, name) in bags.iter().map(AsRef::as_ref).enumerate() {
@@ -89,97 +138,54 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
             first_names(&strangers)
         ));
     }
-    let of_row: Vec<usize> = rows.iter().map(|name| places[name.as_ref()]).collect();
-    let mut known = vec![false; bags.len()];
-    of_row.iter().for_each(|&b| known[b] = true);
-    let name = |b: &usize| bags[*b].as_ref();
-    let mut notes = Vec::new();
-    let with_rows: Vec<usize> =
-        (0..bags.len()).filter(|&b| known[b] && (mediators || has_target[b])).collect();
-    let idle: Vec<usize> = (0..bags.len()).filter(|&b| known[b] && !mediators && !has_target[b]).collect();
-    if !idle.is_empty() {
-        let names: Vec<&str> = idle.iter().map(name).collect();
-        notes.push(format!(
-            "the rows of {} bags without a target are left out, as there are no mediators: {}",
-            idle.len(),
-            first_names(&names)
-        ));
-    }
-    let alone: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && !known[b]).collect();
-    if !alone.is_empty() && !mediators {
-        let names: Vec<&str> = alone.iter().map(name).collect();
-        if !drop_unmatched {
-            return join_error(format!(
-                "{} targets are of bags without rows, {}: give mediators, coarse covariates that all bags \
-                 have, or leave these targets out (drop_unmatched)",
-                alone.len(),
-                first_names(&names)
-            ));
-        }
-        notes.push(format!(
-            "{} targets of bags without rows are left out: {}",
-            alone.len(),
-            first_names(&names)
-        ));
-    }
-    let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
-    if targets.is_empty() {
-        return join_error(
-            "no bag has a target that can be learnt from: either bags have rows and a target, or there are \
-             mediators, coarse covariates that tie bags with rows to others with targets"
-                .into(),
-        );
-    }
-    let mut place = vec![None; bags.len()];
-    with_rows.iter().enumerate().for_each(|(at, &b)| place[b] = Some(at));
-    let (kept, bag) = (0..rows.len()).filter_map(|i| Some((i, place[of_row[i]]?))).unzip();
-    let matched = targets.iter().map(|&b| place[b]).collect();
-    Ok(BagJoin { rows: kept, bag, with_rows, targets, matched, notes })
+    Ok(rows.iter().map(|name| places[name.as_ref()]).collect())
 }
 
 fn join_error<T>(problem: String) -> Result<T> {
     Err(Error::Format { problem })
 }
 
-/// The first names of some.
+/// The first names of a list.
 fn first_names(names: &[&str]) -> String {
     let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{name}'")).collect();
-    let more = if names.len() > SHOWN { format!(", … ({} in all)", names.len()) } else { String::new() };
-    shown.join(", ") + &more
+    let ellipsis =
+        if names.len() > SHOWN { format!(", … ({} in all)", names.len()) } else { String::new() };
+    shown.join(", ") + &ellipsis
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(rows: &[&str], bags: &[&str], has: &[bool], mediators: bool) -> String {
+    fn join_error(rows: &[&str], bags: &[&str], has: &[bool], mediators: bool) -> String {
         join(rows, bags, has, mediators, false).unwrap_err().to_string()
     }
 
     #[test]
     fn without_mediators_rows_and_targets_are_of_one_another() {
-        let found =
+        let joined =
             join(&["a", "c", "b", "a"], &["c", "b", "a"], &[false, true, true], false, false).unwrap();
-        assert_eq!((found.rows, found.bag), (vec![0, 2, 3], vec![1, 0, 1]));
-        assert_eq!((found.with_rows, found.targets), (vec![1, 2], vec![1, 2]));
-        assert_eq!(found.matched, [Some(0), Some(1)]);
-        assert!(found.notes[0].contains("'c'"), "{:?}", found.notes);
-        let found = join(&["a"], &["a", "b"], &[true, true], false, true).unwrap();
-        assert_eq!((found.targets, found.matched), (vec![0], vec![Some(0)]));
-        assert!(found.notes[0].contains("1 targets of bags without rows"), "{:?}", found.notes);
+        assert_eq!((joined.rows, joined.bag), (vec![0, 2, 3], vec![1, 0, 1]));
+        assert_eq!((joined.with_rows, joined.targets), (vec![1, 2], vec![1, 2]));
+        assert_eq!(joined.matched, [Some(0), Some(1)]);
+        assert!(joined.notes[0].contains("'c'"), "{:?}", joined.notes);
+        let dropped = join(&["a"], &["a", "b"], &[true, true], false, true).unwrap();
+        assert_eq!((dropped.targets, dropped.matched), (vec![0], vec![Some(0)]));
+        assert!(dropped.notes[0].contains("1 targets of bags without rows"), "{:?}", dropped.notes);
     }
 
     #[test]
     fn what_does_not_fit_is_named() {
-        assert!(told(&["a"], &["a", "b", "a"], &[true; 3], false).contains("'a' twice"));
-        let many = ["q", "p", "o", "n", "m", "l", "q"];
-        let text = told(&many, &["a"], &[true], false);
+        assert!(join_error(&["a"], &["a", "b", "a"], &[true; 3], false).contains("'a' twice"));
+        let many_bags = ["q", "p", "o", "n", "m", "l", "q"];
+        let text = join_error(&many_bags, &["a"], &[true], false);
         assert!(text.contains("7 rows") && text.contains("'l', 'm', 'n', 'o', 'p', … (6 in all)"), "{text}");
         assert!(
-            told(&["a"], &["a", "b"], &[true, true], false).contains("without rows, 'b': give mediators")
+            join_error(&["a"], &["a", "b"], &[true, true], false)
+                .contains("without rows, 'b': give mediators")
         );
-        assert!(told(&["a"], &["a", "b"], &[false, false], true).contains("no bag has a target"));
-        assert!(told(&["a"], &["a"], &[true, false], true).contains("the list of targets"));
-        assert!(told(&[], &["a"], &[true], true).contains("table of rows"));
+        assert!(join_error(&["a"], &["a", "b"], &[false, false], true).contains("no bag has a target"));
+        assert!(join_error(&["a"], &["a"], &[true, false], true).contains("the list of targets"));
+        assert!(join_error(&[], &["a"], &[true], true).contains("table of rows"));
     }
 }

@@ -1,10 +1,10 @@
-//! How counts without rows are made of bags with rows: averages with weights that are not negative, since
-//! exponentials of f have no negative parts.
+//! Prediction of counts without rows from bags with rows: averages with weights that are not negative,
+//! because exponentials of f have no negative parts.
 //!
-//! The weights of a regression on mediators ([`ObservationOperator::new`]) have either sign. Those of a
-//! kernel smoother (Nadaraya 1964, Watson 1964) have not: bag b counts in target t as `ℓ(y_b, ỹ_t)`, over the
-//! sum of these. How smooth ℓ is says how well it predicts bags that are left out. Ours: the source has no
-//! mediated counts.
+//! The weights of a regression on mediators ([`ObservationOperator::new`]) may be negative. Those of a kernel
+//! smoother (Nadaraya 1964, Watson 1964) are not: bag b has in target t the weight `ℓ(y_b, ỹ_t)` over the sum
+//! of these weights. The length scales of ℓ are chosen by predicting left-out bags. This is ours: the source
+//! has no mediated counts.
 
 use super::mediation::{BagWeighting, Mediators};
 use super::observation_operator::ObservationOperator;
@@ -21,7 +21,7 @@ use crate::table::Table;
 pub struct BagSmoother {
     /// ℓ, between mediators, not negative. Its scale makes no difference.
     pub kernel: Kernel,
-    /// What a bag counts: its mass, or one.
+    /// The weight of a bag: its mass, or one.
     pub counts: BagWeighting,
 }
 
@@ -31,8 +31,8 @@ impl BagSmoother {
         Self { kernel, counts: BagWeighting::One }
     }
 
-    /// B: targets of `own` bags are these; others are averages over bags with rows, of sums times the
-    /// target's total over the bag's mass. Cost JM kernels.
+    /// The operator B: targets that have a bag are this bag; the others are averages over bags with rows, and
+    /// for sums the target's total times averages of the sums over the bags' mass. Cost JM kernel values.
     ///
     /// # Errors
     /// As [`ObservationOperator::new`]; [`Error::Parameter`] for a target whose mediators are like those of
@@ -40,22 +40,28 @@ impl BagSmoother {
     pub fn operator(
         &self,
         bags: &Bags,
-        own: &[Option<usize>],
+        bag_of_target: &[Option<usize>],
         mediators: &Mediators,
     ) -> Result<ObservationOperator> {
         let j = bags.count();
         let Mediators { bags: of_bags, targets, totals } = mediators;
         sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one a bag with rows")?;
-        sized("the table of mediators of targets", "rows", own.len(), targets.rows(), "one a target")?;
+        sized(
+            "the table of mediators of targets",
+            "rows",
+            bag_of_target.len(),
+            targets.rows(),
+            "one a target",
+        )?;
         self.kernel.validate(of_bags.width())?;
-        let alike = self.kernel.cross_gram(of_bags, targets);
-        if alike.data().iter().any(|k| !(k.is_finite() && *k >= 0.0)) {
+        let similarity = self.kernel.cross_gram(of_bags, targets);
+        if similarity.data().iter().any(|k| !(k.is_finite() && *k >= 0.0)) {
             let why = "a kernel smoother takes a kernel that is nowhere negative, such as rbf or matern32";
             return Err(Error::parameter("kernel of the mediators", self.kernel.formula(), why));
         }
         let mass = bags.weight_sums();
-        let mut weights = Matrix::zeros(j, own.len());
-        for (t, bag) in own.iter().enumerate() {
+        let mut weights = Matrix::zeros(j, bag_of_target.len());
+        for (t, bag) in bag_of_target.iter().enumerate() {
             if let Some(b) = bag {
                 let Some(of_bag) = mass.get(*b).map(|_| 1.0) else {
                     let allowed = format!("there are {j} bags, from 0");
@@ -74,13 +80,14 @@ impl BagSmoother {
                 (TargetUnit::Sum, _) => {
                     let allowed =
                         "a sum that mediators predict takes the sum of its weights, a positive number";
-                    let found = totals.as_ref().and_then(|n| n.get(t)).map_or("none".into(), f64::to_string);
-                    return Err(Error::parameter(format!("total of target {}", t + 1), found, allowed));
+                    let given_total =
+                        totals.as_ref().and_then(|n| n.get(t)).map_or("none".into(), f64::to_string);
+                    return Err(Error::parameter(format!("total of target {}", t + 1), given_total, allowed));
                 }
             };
-            let raw: Vec<f64> = (0..j).map(|b| alike[(b, t)] * self.count(mass[b])).collect();
-            let all: f64 = raw.iter().sum();
-            if all <= f64::MIN_POSITIVE {
+            let raw: Vec<f64> = (0..j).map(|b| similarity[(b, t)] * self.count(mass[b])).collect();
+            let total_weight: f64 = raw.iter().sum();
+            if total_weight <= f64::MIN_POSITIVE {
                 let allowed = "they are unlike those of all bags with rows: leave the target out, or take a \
                                longer length scale of mediators";
                 return Err(Error::parameter(
@@ -91,7 +98,7 @@ impl BagSmoother {
             }
             for (b, raw) in raw.iter().enumerate() {
                 let unit = if bags.unit() == TargetUnit::Sum { mass[b] } else { 1.0 };
-                weights[(b, t)] = total * raw / (all * unit);
+                weights[(b, t)] = total * raw / (total_weight * unit);
             }
         }
         Ok(ObservationOperator::of_weights(weights))
@@ -104,20 +111,20 @@ impl BagSmoother {
         }
     }
 
-    /// What the smoother loses when it predicts each bag from all others, `Σ_b ‖μ_b - Σ_c W_bc μ_c‖² / J` in
-    /// the function space of the kernel of rows, and its slopes by the parameters of ℓ. `gram` is between the
-    /// bags' means, J × J. Cost J³.
+    /// The loss of predicting each bag from all others, `Σ_b ‖μ_b - Σ_c W_bc μ_c‖² / J` in the function space
+    /// of the kernel of rows, and its derivatives in the parameters of ℓ. `gram` is between the bags' means,
+    /// J × J. Cost J³.
     ///
     /// # Errors
-    /// [`Error::TooFew`] for less than two bags; [`Error::Overflow`] where a bag is like no other.
+    /// [`Error::TooFew`] for fewer than two bags; [`Error::Overflow`] where a bag has no similar one.
     ///
     /// # Panics
-    /// Unless there is a row of mediators, and of `gram`, a bag.
-    pub fn left_out_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
+    /// Unless there is one row of mediators, and of `gram`, for each bag.
+    pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
         let j = bags.count();
         assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one a bag");
         if j < 2 {
-            return Err(Error::TooFew { what: "the list of bags".into(), needed: 2, unit: "bags are" });
+            return Err(Error::TooFew { subject: "the list of bags".into(), needed: 2, unit: "bags are" });
         }
         self.kernel.validate(mediators.width())?;
         let counts: Vec<f64> = bags.weight_sums().iter().map(|mass| self.count(*mass)).collect();
@@ -131,38 +138,38 @@ impl BagSmoother {
             if !(sum.is_finite() && *sum > f64::MIN_POSITIVE) {
                 let remedy = "take longer length scales of mediators";
                 return Err(Error::Overflow {
-                    what: "a mean over bags with mediators like these".into(),
+                    subject: "a mean over bags with mediators like these".into(),
                     remedy,
                 });
             }
             row.iter_mut().for_each(|w| *w /= *sum);
         }
-        let through = weights.matmul(gram);
+        let smoothed = weights.matmul(gram);
         let mut loss = 0.0;
         let mut slopes = Matrix::zeros(j, j);
         for b in 0..j {
-            let (w, u) = (weights.row(b), through.row(b));
+            let (w, u) = (weights.row(b), smoothed.row(b));
             loss += gram[(b, b)] - 2.0 * u[b] + dot(w, u);
-            let by: Vec<f64> = (0..j).map(|c| 2.0 / j as f64 * (u[c] - gram[(b, c)])).collect();
-            let mean = dot(w, &by);
+            let derivative: Vec<f64> = (0..j).map(|c| 2.0 / j as f64 * (u[c] - gram[(b, c)])).collect();
+            let mean = dot(w, &derivative);
             for c in (0..j).filter(|c| *c != b) {
-                slopes[(b, c)] = counts[c] * (by[c] - mean) / sums[b];
+                slopes[(b, c)] = counts[c] * (derivative[c] - mean) / sums[b];
             }
         }
-        let mut both = slopes.transpose();
-        both.data_mut().iter_mut().zip(slopes.data()).for_each(|(t, own)| *t = 0.5 * (*t + own));
-        Ok((loss / j as f64, self.kernel.gradient(mediators, &both)))
+        let mut symmetric = slopes.transpose();
+        symmetric.data_mut().iter_mut().zip(slopes.data()).for_each(|(t, slope)| *t = 0.5 * (*t + slope));
+        Ok((loss / j as f64, self.kernel.gradient(mediators, &symmetric)))
     }
 
-    /// The smoother that loses least on bags that are left out, its length scales held near their start by
-    /// weak priors, as if errors of bags were normal with a variance that is not known. `gram` is as in
-    /// [`left_out_loss`](Self::left_out_loss).
+    /// The smoother with the smallest loss on left-out bags. Weakly informative priors hold its length scales
+    /// near their start, as if errors of bags were normal with an unknown variance. `gram` is as in
+    /// [`loo_loss`](Self::loo_loss).
     pub(super) fn tune(
         &self,
         bags: &Bags,
         mediators: &Table,
         gram: &Matrix,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Self> {
         let near = |parameter: Parameter| match parameter.name.starts_with("lengthscale") {
             true => HyperParameter::with_normal_prior(parameter, 0.8),
@@ -171,11 +178,11 @@ impl BagSmoother {
         };
         let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(near).collect();
         let start: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
-        let of = |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
-        let loss = |theta: &[f64]| of(theta).left_out_loss(bags, mediators, gram);
-        Ok(
-            of(&super::tuning::maximise_loo_likelihood(&coordinates, &start, bags.count(), watch, loss)?
-                .theta),
-        )
+        let with_parameters =
+            |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
+        let loss = |theta: &[f64]| with_parameters(theta).loo_loss(bags, mediators, gram);
+        Ok(with_parameters(
+            &super::tuning::maximise_loo_likelihood(&coordinates, &start, bags.count(), control, loss)?.theta,
+        ))
     }
 }

@@ -1,5 +1,4 @@
-//! What is regressed on mediators, covariates that bags with rows and targets without rows both have, and
-//! how.
+//! The regression on mediators: covariates that both bags with rows and targets without rows have.
 
 use super::row_bags::Bags;
 use crate::error::{Error, Result};
@@ -8,7 +7,7 @@ use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Cholesky, Matrix};
 use crate::table::Table;
 
-/// What a bag counts in the regression on mediators: its ridge is λ Σ counts / its own count.
+/// The weight of a bag in the regression on mediators: its ridge is λ Σ weights / its own weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BagWeighting {
     /// Its mass: every row is an example (CMP). The same as [`One`](Self::One) where all bags have the same
@@ -19,10 +18,10 @@ pub enum BagWeighting {
     One,
 }
 
-/// What is regressed on mediators.
+/// The response of the regression on mediators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MediationTarget {
-    /// What rows of bags are like (CMP, S-CMP).
+    /// The embeddings of the rows of bags (CMP, S-CMP).
     #[default]
     Rows,
     /// Targets, of means: `z_j = g(ỹ_j) + ε_j` with a Gaussian process g of mediators, to which means over
@@ -40,13 +39,11 @@ pub struct Mediation {
     pub kernel: Kernel,
     /// λ > 0; where targets are regressed, the variance of ε.
     pub ridge: f64,
-    /// What a bag counts. Where targets are regressed, each counts one.
+    /// The weight of a bag. Where targets are regressed, each bag has weight one.
     pub counts: BagWeighting,
-    /// Whether what is regressed are differences from the mean over all bags, weighted by their mass:
-    /// constants are kept, where else they shrink (ours). Where targets are regressed, they always are: g has
-    /// the mean of f.
+    /// Whether the responses are centred at the mean over all bags, weighted by their mass:
     pub centred: bool,
-    /// What is regressed.
+    /// The response of the regression.
     pub regressed: MediationTarget,
 }
 
@@ -56,13 +53,13 @@ impl Mediation {
         Self { kernel, ridge, counts: BagWeighting::One, centred: true, regressed: MediationTarget::Rows }
     }
 
-    /// Those of the kernel and the logarithm of the ridge.
+    /// The kernel's parameters and the logarithm of the ridge.
     pub fn parameters(&self) -> Vec<Parameter> {
         let ridge = Parameter { name: "ridge".into(), log_value: self.ridge.ln() };
         self.kernel.parameters().into_iter().chain([ridge]).collect()
     }
 
-    /// The same with other [`parameters`](Self::parameters).
+    /// The mediation with other values of its [`parameters`](Self::parameters).
     ///
     /// # Panics
     /// If their number is another.
@@ -86,8 +83,8 @@ impl Mediation {
         let mass = bags.weight_sums();
         match self.counts {
             BagWeighting::Mass => {
-                let all: f64 = mass.iter().sum();
-                mass.iter().map(|own| self.ridge * all / own).collect()
+                let total: f64 = mass.iter().sum();
+                mass.iter().map(|bag_mass| self.ridge * total / bag_mass).collect()
             }
             BagWeighting::One => vec![self.ridge * mass.len() as f64; mass.len()],
         }
@@ -102,39 +99,39 @@ impl Mediation {
         gram.add_diagonal(|b| ridges[b]);
         if gram.data().iter().any(|v| !v.is_finite()) {
             let remedy = "standardise the mediators or change their kernel's parameters";
-            return Err(Error::Overflow { what: "the mediators' kernel".into(), remedy });
+            return Err(Error::Overflow { subject: "the mediators' kernel".into(), remedy });
         }
         Ok((Cholesky::new(gram, "kernel matrix of mediators plus ridge")?, ridges))
     }
 
-    /// What stage 1 loses when it predicts each bag from all others, `Σ_b ‖μ_b - μ̂_b‖² / J` in the function
-    /// space of the kernel of rows, and its slopes by
-    /// [`parameters`](Self::parameters). Closed form: with `K = (L + R)⁻¹` the residual is `K_·b / K_bb` over
-    /// the bags, and centred minus the others' mean times the sum of that. `gram` is between the bags' means,
-    /// J × J. Ridges are those of all bags. Cost J³.
+    /// The loss of stage 1 when it predicts each bag from all others, `Σ_b ‖μ_b - μ̂_b‖² / J` in the function
+    /// space of the kernel of rows, and its derivatives in the [`parameters`](Self::parameters). Closed form:
+    /// with `K = (L + R)⁻¹` the residual over the bags is `K_·b / K_bb`, and centred, minus the others' mean
+    /// times the sum of the residual. `gram` is between the bags' means, J × J. Ridges are those of all bags.
+    /// Cost J³.
     ///
     /// # Errors
-    /// [`Error::TooFew`] for less than two bags; [`Error::Parameter`]; [`Error::Overflow`];
+    /// [`Error::TooFew`] for fewer than two bags; [`Error::Parameter`]; [`Error::Overflow`];
     /// [`Error::NotPositiveDefinite`].
     ///
     /// # Panics
-    /// Unless there is a row of mediators, and of `gram`, a bag.
+    /// Unless there is one row of mediators, and of `gram`, for each bag.
     pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
         let j = bags.count();
         assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one a bag");
         if j < 2 {
-            return Err(Error::TooFew { what: "the list of bags".into(), needed: 2, unit: "bags are" });
+            return Err(Error::TooFew { subject: "the list of bags".into(), needed: 2, unit: "bags are" });
         }
         let (factor, ridges) = self.factor(bags, mediators)?;
         let inverse = factor.inverse();
-        let (mass, all) = (bags.weight_sums(), bags.weight_sums().iter().sum::<f64>());
-        // Residuals, one a row, and what is taken of them by centring.
+        let (mass, total_mass) = (bags.weight_sums(), bags.weight_sums().iter().sum::<f64>());
+        // Residuals, one per row, and centred residuals.
         let mut residuals = inverse.clone();
         for b in 0..j {
-            let own = inverse[(b, b)];
-            residuals.row_mut(b).iter_mut().for_each(|v| *v /= own);
+            let diagonal = inverse[(b, b)];
+            residuals.row_mut(b).iter_mut().for_each(|v| *v /= diagonal);
         }
-        let share = |b: usize, c: usize| if c == b { 0.0 } else { mass[c] / (all - mass[b]) };
+        let share = |b: usize, c: usize| if c == b { 0.0 } else { mass[c] / (total_mass - mass[b]) };
         let mut centred = residuals.clone();
         for b in (0..j).filter(|_| self.centred) {
             let sum: f64 = residuals.row(b).iter().sum();
@@ -142,7 +139,7 @@ impl Mediation {
         }
         let mut slopes = centred.matmul(gram);
         let loss = crate::linalg::dot(slopes.data(), centred.data()) / j as f64;
-        // By residuals, then by the inverse, then by L + R.
+        // Derivatives in the residuals, then in the inverse, then in L + R.
         for b in 0..j {
             let row = slopes.row_mut(b);
             let mean: f64 = if self.centred { (0..j).map(|c| share(b, c) * row[c]).sum() } else { 0.0 };
@@ -150,9 +147,9 @@ impl Mediation {
             row[b] -= crate::linalg::dot(residuals.row(b), row);
             row.iter_mut().for_each(|v| *v /= inverse[(b, b)]);
         }
-        let by = inverse.matmul(&slopes).matmul(&inverse);
-        let mut weights = by.transpose();
-        weights.data_mut().iter_mut().zip(by.data()).for_each(|(t, own)| *t = -0.5 * (*t + own));
+        let derivative = inverse.matmul(&slopes).matmul(&inverse);
+        let mut weights = derivative.transpose();
+        weights.data_mut().iter_mut().zip(derivative.data()).for_each(|(t, entry)| *t = -0.5 * (*t + entry));
         let mut gradient = self.kernel.gradient(mediators, &weights);
         gradient.push((0..j).map(|b| weights[(b, b)] * ridges[b]).sum());
         Ok((loss, gradient))
@@ -162,10 +159,10 @@ impl Mediation {
 /// Covariates that bags with rows and mediated targets both have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mediators {
-    /// Of bags with rows, J × d.
+    /// Mediators of bags with rows, J × d.
     pub bags: Table,
-    /// Of targets, M × d.
+    /// Mediators of targets, M × d.
     pub targets: Table,
-    /// Where targets are sums, of each the sum of its weights; what is said of matched ones is not read.
+    /// For targets that are sums, the sum of the weights of each; those of matched targets are not used.
     pub totals: Option<Vec<f64>>,
 }

@@ -1,18 +1,18 @@
-//! Targets regressed on mediators: the other way to learn from targets without rows, for comparison.
+//! Regression of targets on mediators: the other way to learn from targets without rows, for comparison.
 //!
-//! What targets have in common with bags that have rows is a function of mediators, `g ~ GP(m, ω²ℓ)`: targets
-//! are values of it, `z_j = g(ỹ_j) + ε_j`, and means of bags are tied to it, `f̄_b = g(y_b) + τ_b`. Given z,
-//! the values of g at bags are *pseudo-targets* with a mean and a covariance C̃, and f is known by these with
-//! the noise `C̃ + τ²I`. No pseudo-targets are made here: a tie is an observation, `0 = f̄_b - g(y_b) - τ_b`,
-//! whose errors hang together with those of the targets,
+//! The common part of targets and of bags with rows is a function of mediators, `g ~ GP(m, ω²ℓ)`: targets are
+//! noisy values of it, `z_j = g(ỹ_j) + ε_j`, and means of bags are tied to it, `f̄_b = g(y_b) + τ_b`. Given
+//! z, the values of g at bags are *pseudo-targets* with a mean and a covariance C̃, and f is observed through
+//! these with the noise `C̃ + τ²I`. The code does not form pseudo-targets: a tie is an observation `0 = f̄_b
+//! - g(y_b) - τ_b`, whose error is correlated with those of the targets,
 //!
 //! ```text
 //! cov = diag(τ², ε²) + ω² s s'ℓ,   s = -1 at ties and 1 at targets,
 //! ```
 //!
-//! so that all else is as of targets of bags. The marginal likelihood is that of the targets given that ties
-//! hold, `p(z | ties)`. That of both together, `p(z) p(pseudo-targets)`, has no largest value: where f and g
-//! are constant and ties exact, zeros are explained without end. Ours; pseudo-targets without their
+//! so that everything else is as for targets of bags. The marginal likelihood is that of the targets given
+//! that the ties hold, `p(z | ties)`. The joint density `p(z) p(pseudo-targets)` has no maximum: it grows
+//! without bound where f and g are constant and ties exact. This is ours; pseudo-targets without their
 //! covariance are the references of Chau 2023, table 3.1.
 
 use super::aggregate_data::Aggregates;
@@ -30,9 +30,9 @@ pub(super) struct MediatorGp {
     ridge: f64,
     /// Mediators of bags, then of targets without rows.
     rows: Table,
-    /// Of each of them its place among ties and targets, and its sign.
+    /// Index among ties and targets, and sign, of each value of g.
     signed_positions: Vec<(usize, f64)>,
-    /// `s s'ℓ` between them.
+    /// `s s'ℓ` between these values.
     covariance: Matrix,
 }
 
@@ -42,7 +42,7 @@ fn covariance(kernel: &Kernel, rows: &Table) -> Result<Matrix> {
         return Ok(gram);
     }
     let remedy = "standardise the mediators or change their kernel's parameters";
-    Err(Error::Overflow { what: "the mediators' kernel".into(), remedy })
+    Err(Error::Overflow { subject: "the mediators' kernel".into(), remedy })
 }
 
 impl MediatorGp {
@@ -72,7 +72,7 @@ impl MediatorGp {
         self.signed_positions.iter().filter(|(_, sign)| *sign > 0.0).map(|(t, _)| *t)
     }
 
-    /// How many ties there are.
+    /// The number of ties.
     pub fn tie_count(&self) -> usize {
         self.signed_positions.len() - self.unmatched_targets().count()
     }
@@ -88,31 +88,33 @@ impl MediatorGp {
         self.unmatched_targets().for_each(|t| out[(t, t)] += times * self.ridge);
     }
 
-    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by the covariance of ties and
-    /// targets.
-    pub fn gradient(&self, by: &Matrix) -> Vec<f64> {
+    /// Derivatives, in the parameters of the [`Mediation`], of a function whose derivatives in the covariance
+    /// of ties and targets are `weights`.
+    pub fn gradient(&self, covariance_weights: &Matrix) -> Vec<f64> {
         let mut weights = Matrix::zeros(self.signed_positions.len(), self.signed_positions.len());
         for (i, (t, sign)) in self.signed_positions.iter().enumerate() {
             let row = weights.row_mut(i).iter_mut().zip(&self.signed_positions);
-            row.for_each(|(v, (u, other))| *v = sign * other * by[(*t, *u)]);
+            row.for_each(|(v, (u, other))| *v = sign * other * covariance_weights[(*t, *u)]);
         }
         let mut gradient = self.kernel.gradient(&self.rows, &weights);
-        gradient.push(self.ridge * self.unmatched_targets().map(|t| by[(t, t)]).sum::<f64>());
+        gradient.push(self.ridge * self.unmatched_targets().map(|t| covariance_weights[(t, t)]).sum::<f64>());
         gradient
     }
 
-    /// What ties and targets make of a constant 1, of which `own` is what bags make for matched ones: g has
-    /// the same mean as f, and ties are differences.
-    pub fn constants(&self, own: &mut [f64]) {
-        self.signed_positions.iter().for_each(|(t, sign)| own[*t] = if *sign > 0.0 { 1.0 } else { 0.0 });
+    /// Sets the responses of ties and targets to a constant 1 in `responses`, where those of matched targets
+    /// already stand: g has the same mean as f, and ties are differences.
+    pub fn constants(&self, responses: &mut [f64]) {
+        self.signed_positions
+            .iter()
+            .for_each(|(t, sign)| responses[*t] = if *sign > 0.0 { 1.0 } else { 0.0 });
     }
 
-    /// The posterior mean of g where targets have no rows, by the mean of f and so many times the weights a
-    /// of ties and targets.
+    /// The posterior mean of g where targets have no rows, from the mean of f and the weights a of ties and
+    /// targets times `scale`.
     pub fn fitted(&self, mean: f64, times: f64, weights: &[f64], out: &mut [f64]) {
-        let own: Vec<f64> = self.signed_positions.iter().map(|(t, _)| weights[*t]).collect();
+        let tied_weights: Vec<f64> = self.signed_positions.iter().map(|(t, _)| weights[*t]).collect();
         for (i, t) in self.unmatched_targets().enumerate() {
-            out[t] = mean + times * dot(self.covariance.row(self.tie_count() + i), &own);
+            out[t] = mean + times * dot(self.covariance.row(self.tie_count() + i), &tied_weights);
         }
     }
 }
@@ -126,7 +128,8 @@ pub(super) fn log_evidence(
     variance: f64,
     mean: Option<f64>,
 ) -> Result<(f64, Vec<f64>)> {
-    let open: Vec<usize> = (0..data.own.len()).filter(|&t| data.own[t].is_none()).collect();
+    let open: Vec<usize> =
+        (0..data.bag_of_target.len()).filter(|&t| data.bag_of_target[t].is_none()).collect();
     let Some(mediators) = &data.mediators else { return Ok((0.0, vec![0.0; mediation.parameters().len()])) };
     let (rows, ridge) = (mediators.targets.select_rows(&open), variance * mediation.ridge);
     let kernel = variance * mediation.kernel.clone();
@@ -135,17 +138,17 @@ pub(super) fn log_evidence(
     gram.add_diagonal(|k| ridge + known(k));
     let factor = Cholesky::new(gram, "covariance of the targets")?;
     let z: Vec<f64> = open.iter().map(|&t| data.targets[t]).collect();
-    let ones = factor.solve_vector(&vec![1.0; z.len()]);
-    let mean = mean.unwrap_or_else(|| dot(&ones, &z) / ones.iter().sum::<f64>());
-    let rest: Vec<f64> = z.iter().map(|z| z - mean).collect();
-    let weights = factor.solve_vector(&rest);
+    let solved_ones = factor.solve_vector(&vec![1.0; z.len()]);
+    let mean = mean.unwrap_or_else(|| dot(&solved_ones, &z) / solved_ones.iter().sum::<f64>());
+    let residual: Vec<f64> = z.iter().map(|z| z - mean).collect();
+    let weights = factor.solve_vector(&residual);
     let tau = std::f64::consts::TAU.ln();
-    let value = -0.5 * (dot(&weights, &rest) + factor.log_det() + z.len() as f64 * tau);
-    let mut by = factor.inverse();
+    let value = -0.5 * (dot(&weights, &residual) + factor.log_det() + z.len() as f64 * tau);
+    let mut weight_matrix = factor.inverse();
     for (k, a) in weights.iter().enumerate() {
-        by.row_mut(k).iter_mut().zip(&weights).for_each(|(v, b)| *v = 0.5 * (a * b - *v));
+        weight_matrix.row_mut(k).iter_mut().zip(&weights).for_each(|(v, b)| *v = 0.5 * (a * b - *v));
     }
-    let mut gradient = kernel.gradient(&rows, &by);
-    gradient.push(ridge * (0..z.len()).map(|k| by[(k, k)]).sum::<f64>());
+    let mut gradient = kernel.gradient(&rows, &weight_matrix);
+    gradient.push(ridge * (0..z.len()).map(|k| weight_matrix[(k, k)]).sum::<f64>());
     Ok((value, gradient))
 }

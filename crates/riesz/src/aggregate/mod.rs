@@ -1,12 +1,12 @@
-//! Downscaling: a function of single rows (pixels, villages, persons) learnt from averages or totals over
-//! bags of them.
+//! Downscaling: a function of single rows (pixels, villages, persons) that is learnt from averages or totals
+//! over bags of rows.
 //!
-//! One model: `f ~ GP(m, k)`, `z = Aᵀ f(X) + e` with `A = P B`, where P says which rows make which bag, and B
-//! how targets are made of bags with rows: one each where bags and targets match; through coarse covariates
-//! that both have, the mediators, where they do not. The answer is an
-//! [`KernelExpansion`](crate::KernelExpansion) with its
-//! [`PosteriorCovariance`](crate::PosteriorCovariance), so that whatever predicts or explains these does so
-//! here. Source: Chau 2023 (thesis), chapter 3; Chau, Bouabid and Sejdinovic 2021.
+//! There is one model: `f ~ GP(m, k)`, `z = Aᵀ f(X) + e` with `A = P B`. P holds the weights of rows in bags,
+//! and B maps bags with rows to targets: it is the identity where bags and targets match, and a regression on
+//! common coarse covariates, the mediators, where they do not. The result is a
+//! [`KernelExpansion`](crate::KernelExpansion) with its [`PosteriorCovariance`](crate::PosteriorCovariance),
+//! so that predictions and explanations are those of any model. Source: Chau 2023 (thesis), chapter 3; Chau,
+//! Bouabid and Sejdinovic 2021.
 
 mod aggregate_data;
 mod aggregate_fit;

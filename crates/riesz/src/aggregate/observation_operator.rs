@@ -1,18 +1,19 @@
-//! How targets are made of bags with rows: the matrix B of `z = BᵀPᵀf(X) + e`.
+//! The operator that maps bags with rows to targets: the matrix B of `z = BᵀPᵀf(X) + e`.
 //!
-//! A target that has rows of its own is matched, and its column of B is the bag itself. Others are mediated:
-//! what a bag's rows are like is regressed, as an element of the kernel's function space, on covariates that
-//! all bags have (stage 1), and the column of B are the weights by which that regression predicts the
-//! target's rows from those of bags with rows. With `L` the mediators' kernel between bags with rows, `ℓ_j`
-//! that with target j, and a diagonal matrix R of ridges,
+//! A target that has rows of its own is matched, and its column of B selects its bag. Other targets are
+//! mediated: the embedding of a bag's rows, an element of the kernel's function space, is regressed on
+//! covariates that all bags have (stage 1), and the column of B holds the weights by which this regression
+//! predicts the target's embedding from those of bags with rows. With the mediators' kernel `L` between bags
+//! with rows (J × J), the vector `ℓ_j` of its values between these bags and target j, and a diagonal matrix R
+//! of ridges,
 //!
 //! ```text
 //! B_j = (L + R)⁻¹ ℓ_j        S_jj' = ℓ(ỹ_j, ỹ_j') - ℓ_jᵀ (L + R)⁻¹ ℓ_j'
 //! ```
 //!
-//! S is the covariance of the regression that B is the mean of. Source: Chau 2023, equations 3.1 (CMP, where
-//! the mediator is repeated for every row: the same weights by the push-through identity) and 3.9 (S-CMP).
-//! Centring and S are ours.
+//! S is the posterior covariance of the regression whose mean is B. Source: Chau 2023, equations 3.1 (CMP,
+//! where the mediator is repeated for every row: the weights are the same by the push-through identity) and
+//! 3.9 (S-CMP). Centring and S are ours.
 
 use super::mediation::{Mediation, MediationTarget, Mediators};
 use super::mediator_regression::MediatorGp;
@@ -24,7 +25,7 @@ use crate::table::Table;
 /// B, J × M.
 #[derive(Debug, Clone)]
 enum OperatorMatrix {
-    /// Of each target its bag.
+    /// The bag of each target.
     Matched(Sparse),
     Dense(Matrix),
 }
@@ -37,7 +38,7 @@ struct MediatedTargets {
     rows: Table,
     /// Which targets these are, and of each what its column is multiplied by.
     targets: Vec<(usize, f64)>,
-    /// By bag what its row is multiplied by: 1, or for sums one over its mass.
+    /// Factor of each bag's row: 1, or for sums one over its mass.
     bag_scaling: Vec<f64>,
     factor: Cholesky,
     ridges: Vec<f64>,
@@ -47,7 +48,7 @@ struct MediatedTargets {
     mass_shares: Vec<f64>,
 }
 
-/// How targets are made of bags with rows.
+/// The map from bags with rows to targets.
 #[derive(Debug, Clone)]
 pub struct ObservationOperator {
     weights: OperatorMatrix,
@@ -57,8 +58,9 @@ pub struct ObservationOperator {
 }
 
 impl ObservationOperator {
-    /// `own` has of each target the bag whose rows make it, or nothing where mediators are to say. Where
-    /// these regress targets, ties of all bags are further targets, before the others. Cost J³ and J²M.
+    /// The operator for targets with the given bags (`None` for targets that are predicted through
+    /// mediators). Where the mediation regresses targets, ties of all bags are further targets, before the
+    /// others. Cost J³ and J²M.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, sums without
@@ -66,21 +68,21 @@ impl ObservationOperator {
     /// their kernel.
     pub fn new(
         bags: &Bags,
-        own: &[Option<usize>],
+        bag_of_target: &[Option<usize>],
         mediation: Option<(&Mediation, &Mediators)>,
     ) -> Result<Self> {
-        let (j, m) = (bags.count(), own.len());
-        if let Some(t) = (0..m).find(|&t| own[t].is_some_and(|b| b >= j)) {
+        let (j, m) = (bags.count(), bag_of_target.len());
+        if let Some(t) = (0..m).find(|&t| bag_of_target[t].is_some_and(|b| b >= j)) {
             let allowed = format!("there are {j} bags, from 0");
             return Err(Error::parameter(
                 format!("bag of target {}", t + 1),
-                own[t].unwrap_or_default(),
+                bag_of_target[t].unwrap_or_default(),
                 allowed,
             ));
         }
-        let open: Vec<usize> = (0..m).filter(|&t| own[t].is_none()).collect();
+        let open: Vec<usize> = (0..m).filter(|&t| bag_of_target[t].is_none()).collect();
         let Some(&first) = open.first() else {
-            let columns = own.iter().flatten().map(|&b| [(b, 1.0)]);
+            let columns = bag_of_target.iter().flatten().map(|&b| [(b, 1.0)]);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
             return Ok(Self { weights, regression_covariance: None, mediated: None, regression: None });
         };
@@ -89,9 +91,11 @@ impl ObservationOperator {
                 "a target without rows takes mediators: covariates that it and bags with rows both have";
             return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
         };
-        if let Some(last) = open.iter().max().filter(|last| **last >= mediators.targets.rows()) {
-            let found = mediators.targets.rows();
-            sized("the table of mediators of targets", "rows", last + 1, found, "one a target")?;
+        if let Some(last_target) =
+            open.iter().max().filter(|last_open| **last_open >= mediators.targets.rows())
+        {
+            let n_rows = mediators.targets.rows();
+            sized("the table of mediators of targets", "rows", last_target + 1, n_rows, "one a target")?;
         }
         if mediation.regressed == MediationTarget::Targets {
             if bags.unit() == TargetUnit::Sum {
@@ -100,7 +104,7 @@ impl ObservationOperator {
                 return Err(Error::parameter("unit of the targets", "sums", allowed));
             }
             let regression = MediatorGp::new(mediation, mediators, &open, j)?;
-            let columns = (0..j).map(Some).chain(own.iter().copied()).map(|b| b.map(|b| (b, 1.0)));
+            let columns = (0..j).map(Some).chain(bag_of_target.iter().copied()).map(|b| b.map(|b| (b, 1.0)));
             let mut ties = Matrix::zeros(j + m, j + m);
             (0..j).for_each(|b| ties[(b, b)] = 1.0);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
@@ -113,12 +117,12 @@ impl ObservationOperator {
         }
         let mediated = MediatedTargets::new(bags, &open, mediation, mediators)?;
         let mut weights = Matrix::zeros(j, m);
-        (0..m).for_each(|t| own[t].into_iter().for_each(|b| weights[(b, t)] = 1.0));
+        (0..m).for_each(|t| bag_of_target[t].into_iter().for_each(|b| weights[(b, t)] = 1.0));
         for (k, (t, times)) in mediated.targets.iter().enumerate() {
             let missing = 1.0 - (0..j).map(|b| mediated.weights[(b, k)]).sum::<f64>();
             for b in 0..j {
-                let own = mediated.weights[(b, k)] + mediated.mass_shares[b] * missing;
-                weights[(b, *t)] = times * mediated.bag_scaling[b] * own;
+                let weight = mediated.weights[(b, k)] + mediated.mass_shares[b] * missing;
+                weights[(b, *t)] = times * mediated.bag_scaling[b] * weight;
             }
         }
         let variance = Some(mediated.regression_covariance(m));
@@ -170,16 +174,16 @@ impl ObservationOperator {
         }
     }
 
-    /// How many ties there are, before the targets.
+    /// The number of ties, which come before the targets.
     pub(super) fn tie_count(&self) -> usize {
         self.regression.as_ref().map_or(0, MediatorGp::tie_count)
     }
 
-    /// What ties and targets make of a constant 1, by what bags make of it.
+    /// Responses of ties and targets to a constant 1, given those of the bags.
     pub(super) fn constants(&self, of_bags: &[f64]) -> Vec<f64> {
         let mut out = self.transpose_times(&Matrix::column_vector(of_bags.to_vec())).column(0);
-        if let Some(own) = &self.regression {
-            own.constants(&mut out);
+        if let Some(regression) = &self.regression {
+            regression.constants(&mut out);
         }
         out
     }
@@ -206,48 +210,49 @@ impl ObservationOperator {
         }
     }
 
-    /// Slopes, by the parameters of the [`Mediation`], of what has these slopes by B (J × M) and by S (M × M,
-    /// symmetric); none where all targets are matched. By differentials: `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`,
-    /// `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and centred `dB - π 1ᵀdB`. Cost J²M and (J + M)² a parameter.
+    /// Derivatives in the parameters of the [`Mediation`] of a function whose derivatives in B (J × M) and in
+    /// S (M × M, symmetric) are given; empty where all targets are matched. By differentials: `dB = (L + R)⁻¹
+    /// (dℓ - (dL + dR) B)`, `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and centred `dB - π 1ᵀdB`. Cost J²M and
+    /// (J + M)² per parameter.
     ///
     /// # Panics
     /// If the matrices have other shapes.
     pub fn gradient(&self, by_matrix: &Matrix, by_variance: Option<&Matrix>) -> Vec<f64> {
-        let Some(own) = &self.mediated else { return Vec::new() };
-        let (j, k) = (own.weights.rows(), own.weights.cols());
+        let Some(mediated) = &self.mediated else { return Vec::new() };
+        let (j, k) = (mediated.weights.rows(), mediated.weights.cols());
         let mut slopes = Matrix::zeros(j, k);
-        for (c, (t, times)) in own.targets.iter().enumerate() {
-            let by = |b: usize| times * own.bag_scaling[b] * by_matrix[(b, *t)];
-            let mean: f64 = (0..j).map(|b| own.mass_shares[b] * by(b)).sum();
-            (0..j).for_each(|b| slopes[(b, c)] = by(b) - mean);
+        for (c, (t, times)) in mediated.targets.iter().enumerate() {
+            let weight_at = |b: usize| times * mediated.bag_scaling[b] * by_matrix[(b, *t)];
+            let mean: f64 = (0..j).map(|b| mediated.mass_shares[b] * weight_at(b)).sum();
+            (0..j).for_each(|b| slopes[(b, c)] = weight_at(b) - mean);
         }
-        // By ℓ, half of it on either side of the diagonal; by L + R, minus that times B.
-        let mut cross = own.factor.solve(slopes);
-        let mut between = own.weights.matmul(&cross.transpose());
+        // Derivatives in ℓ, half of them on either side of the diagonal; in L + R, minus these times B.
+        let mut cross = mediated.factor.solve(slopes);
+        let mut between = mediated.weights.matmul(&cross.transpose());
         between.data_mut().iter_mut().for_each(|v| *v = -*v);
         let mut of_targets = Matrix::zeros(k, k);
-        if let Some(by) = by_variance {
-            for (c, (t, times)) in own.targets.iter().enumerate() {
-                for (c2, (t2, times2)) in own.targets.iter().enumerate() {
-                    of_targets[(c, c2)] = times * times2 * by[(*t, *t2)];
+        if let Some(variance_weights) = by_variance {
+            for (c, (t, times)) in mediated.targets.iter().enumerate() {
+                for (c2, (t2, times2)) in mediated.targets.iter().enumerate() {
+                    of_targets[(c, c2)] = times * times2 * variance_weights[(*t, *t2)];
                 }
             }
-            let product = own.weights.matmul(&of_targets);
+            let product = mediated.weights.matmul(&of_targets);
             cross.data_mut().iter_mut().zip(product.data()).for_each(|(v, p)| *v -= 2.0 * p);
-            let square = product.matmul(&own.weights.transpose());
+            let square = product.matmul(&mediated.weights.transpose());
             between.data_mut().iter_mut().zip(square.data()).for_each(|(v, s)| *v += s);
         }
-        let mut all = Matrix::zeros(j + k, j + k);
+        let mut joint_weights = Matrix::zeros(j + k, j + k);
         for b in 0..j {
-            (0..j).for_each(|c| all[(b, c)] = 0.5 * (between[(b, c)] + between[(c, b)]));
+            (0..j).for_each(|c| joint_weights[(b, c)] = 0.5 * (between[(b, c)] + between[(c, b)]));
             for c in 0..k {
-                all[(b, j + c)] = 0.5 * cross[(b, c)];
-                all[(j + c, b)] = 0.5 * cross[(b, c)];
+                joint_weights[(b, j + c)] = 0.5 * cross[(b, c)];
+                joint_weights[(j + c, b)] = 0.5 * cross[(b, c)];
             }
         }
-        (0..k).for_each(|c| all.row_mut(j + c)[j..].copy_from_slice(of_targets.row(c)));
-        let mut gradient = own.mediation.kernel.gradient(&own.rows, &all);
-        gradient.push((0..j).map(|b| between[(b, b)] * own.ridges[b]).sum());
+        (0..k).for_each(|c| joint_weights.row_mut(j + c)[j..].copy_from_slice(of_targets.row(c)));
+        let mut gradient = mediated.mediation.kernel.gradient(&mediated.rows, &joint_weights);
+        gradient.push((0..j).map(|b| between[(b, b)] * mediated.ridges[b]).sum());
         gradient
     }
 }
@@ -265,31 +270,34 @@ impl MediatedTargets {
                     let allowed = "a sum that mediators predict takes the sum of its weights";
                     return Err(Error::parameter("totals of targets", "none", allowed));
                 };
-                let of = |&t: &usize| match totals.get(t) {
+                let total_of = |&t: &usize| match totals.get(t) {
                     Some(total) if total.is_finite() && *total > 0.0 => Ok(*total),
                     other => {
-                        let found = other.map_or_else(|| "none".into(), f64::to_string);
+                        let given_total = other.map_or_else(|| "none".into(), f64::to_string);
                         Err(Error::parameter(
                             format!("total of target {}", t + 1),
-                            found,
+                            given_total,
                             "totals are positive numbers",
                         ))
                     }
                 };
                 let units = bags.weight_sums().iter().map(|mass| 1.0 / mass).collect();
-                (open.iter().map(of).collect::<Result<_>>()?, units)
+                (open.iter().map(total_of).collect::<Result<_>>()?, units)
             }
         };
         let rows = of_bags.stack(&targets_at)?;
         let (factor, ridges) = mediation.factor(bags, of_bags)?;
         let cross = mediation.kernel.cross_gram(of_bags, &targets_at);
-        let all: f64 = bags.weight_sums().iter().sum();
-        let shares =
-            bags.weight_sums().iter().map(|own| if mediation.centred { own / all } else { 0.0 }).collect();
+        let total_mass: f64 = bags.weight_sums().iter().sum();
+        let shares = bags
+            .weight_sums()
+            .iter()
+            .map(|bag_mass| if mediation.centred { bag_mass / total_mass } else { 0.0 })
+            .collect();
         let weights = factor.solve(cross);
         if weights.data().iter().any(|v| !v.is_finite()) {
             let remedy = "standardise the mediators or change their kernel's parameters";
-            return Err(Error::Overflow { what: "the mediators' kernel".into(), remedy });
+            return Err(Error::Overflow { subject: "the mediators' kernel".into(), remedy });
         }
         Ok(Self {
             mediation: mediation.clone(),
@@ -306,11 +314,12 @@ impl MediatedTargets {
     /// S over all m targets.
     fn regression_covariance(&self, m: usize) -> Matrix {
         let (j, k) = (self.weights.rows(), self.weights.cols());
-        let at = |range: std::ops::Range<usize>| self.rows.select_rows(&range.collect::<Vec<_>>());
-        let (of_bags, of_targets) = (at(0..j), at(j..j + k));
-        let mut half = self.mediation.kernel.cross_gram(&of_bags, &of_targets);
-        self.factor.solve_lower_in_place(&mut half);
-        let (prior, taken) = (self.mediation.kernel.gram(&of_targets), half.transpose().matmul(&half));
+        let rows_in = |range: std::ops::Range<usize>| self.rows.select_rows(&range.collect::<Vec<_>>());
+        let (of_bags, of_targets) = (rows_in(0..j), rows_in(j..j + k));
+        let mut whitened = self.mediation.kernel.cross_gram(&of_bags, &of_targets);
+        self.factor.solve_lower_in_place(&mut whitened);
+        let (prior, taken) =
+            (self.mediation.kernel.gram(&of_targets), whitened.transpose().matmul(&whitened));
         let mut out = Matrix::zeros(m, m);
         for (c, (t, times)) in self.targets.iter().enumerate() {
             for (c2, (t2, times2)) in self.targets.iter().enumerate() {

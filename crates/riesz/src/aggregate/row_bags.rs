@@ -1,9 +1,9 @@
-//! Which rows make which bag, and with what weight.
+//! Bags of rows with weights.
 
 use crate::error::{Error, Result};
 use crate::linalg::Sparse;
 
-/// What the target of a bag is of its rows.
+/// The aggregate of its rows that a bag's target is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TargetUnit {
     /// The weighted mean: temperatures, rates. Weights of a bag are divided by their sum.
@@ -31,8 +31,8 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// Of each row its bag, numbered from 0, and its weight, by default 1. Rows of several bags are
-    /// [`from_memberships`](Self::from_memberships).
+    /// Bags from the bag of each row, numbered from 0, and its weight, by default 1. Rows that belong to
+    /// several bags need [`from_memberships`](Self::from_memberships).
     ///
     /// # Errors
     /// [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] for a bag that is not there, a
@@ -41,8 +41,8 @@ impl Bags {
         Self::from_memberships(&(0..bag.len()).collect::<Vec<_>>(), bag.len(), bag, bags, weight, unit)
     }
 
-    /// As [`new`](Self::new) of memberships: of each its row, of so many from 0, its bag and its weight. A
-    /// row may be in several bags, which share its noise then.
+    /// Bags from memberships: for each its row, its bag and its weight; rows are numbered from 0 to `rows` -
+    /// 1. A row may be in several bags, which then share its noise.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Parameter`] for a row that is not there.
@@ -57,37 +57,37 @@ impl Bags {
         let (expected, why) = (bag.len(), String::from("one a row"));
         let lists =
             [("the list of weights", weight.map(<[f64]>::len)), ("the list of rows", Some(row.len()))];
-        for (what, found) in lists {
-            if let Some(found) = found.filter(|found| *found != expected) {
-                return Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why });
+        for (list, length) in lists {
+            if let Some(actual) = length.filter(|length| *length != expected) {
+                return Err(Error::Shape { subject: list.into(), unit: "numbers", expected, actual, why });
             }
         }
-        let mut own: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
-        for (at, (&row, &b)) in row.iter().zip(bag).enumerate() {
-            let weight = weight.map_or(1.0, |w| w[at]);
+        let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
+        for (index, (&row, &b)) in row.iter().zip(bag).enumerate() {
+            let weight = weight.map_or(1.0, |w| w[index]);
             if !(weight.is_finite() && weight > 0.0) {
-                let name = format!("weight of row {}", at + 1);
+                let name = format!("weight of row {}", index + 1);
                 return Err(Error::parameter(name, weight, "weights are positive numbers"));
             }
-            let Some(members) = own.get_mut(b) else {
-                let name = format!("bag of row {}", at + 1);
+            let Some(members) = members_by_bag.get_mut(b) else {
+                let name = format!("bag of row {}", index + 1);
                 return Err(Error::parameter(name, b, format!("there are {bags} bags, from 0")));
             };
             members.push((row, weight));
         }
-        if let Some(empty) = own.iter().position(Vec::is_empty) {
+        if let Some(empty) = members_by_bag.iter().position(Vec::is_empty) {
             return Err(Error::parameter(format!("bag {empty}"), "empty", "a bag has at least one row"));
         }
-        let mass: Vec<f64> = own.iter().map(|rows| rows.iter().map(|(_, w)| w).sum()).collect();
+        let mass: Vec<f64> = members_by_bag.iter().map(|rows| rows.iter().map(|(_, w)| w).sum()).collect();
         if unit == TargetUnit::Mean {
-            for (rows, mass) in own.iter_mut().zip(&mass) {
+            for (rows, mass) in members_by_bag.iter_mut().zip(&mass) {
                 rows.iter_mut().for_each(|(_, w)| *w /= mass);
             }
         }
-        Ok(Self { weights: Sparse::from_columns(rows, own)?, weight_sums: mass, unit })
+        Ok(Self { weights: Sparse::from_columns(rows, members_by_bag)?, weight_sums: mass, unit })
     }
 
-    /// How many.
+    /// The number of bags.
     pub fn count(&self) -> usize {
         self.weight_sums.len()
     }
@@ -97,12 +97,12 @@ impl Bags {
         &self.weights
     }
 
-    /// By bag the sum of its rows' weights as they were given.
+    /// For each bag the sum of its rows' weights as they were given.
     pub fn weight_sums(&self) -> &[f64] {
         &self.weight_sums
     }
 
-    /// What targets are of rows.
+    /// The aggregate that targets are.
     pub fn unit(&self) -> TargetUnit {
         self.unit
     }

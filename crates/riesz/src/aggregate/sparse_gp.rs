@@ -1,26 +1,27 @@
-//! Many rows: a process learnt from sums over bags through its values at inducing points, in closed form.
+//! Aggregated observations of many rows: a process learnt from sums over bags through inducing points, in
+//! closed form.
 //!
-//! Rows are seen through `Φ = PᵀK(X, W)` alone, the sums over bags of the kernel's features at the points W,
-//! so that work is linear in their number and memory does not depend on it. For normal targets the best
-//! distribution of the values at W is explicit, and so is the evidence that it gives, which kernel and noise
-//! maximise, without minibatches. Source: Titsias 2009; of sums over bags Law et al. 2018, and Chau, Bouabid
-//! and Sejdinovic 2021 (appendix), who climb to it by steps. Ours, and the default: what points leave
-//! unexplained of a sum counts as its noise (as Snelson and Ghahramani 2006 have it of rows). The bound
-//! charges for it instead, so that where bags are many kernels come out smoother than the map is, and
-//! intervals too narrow.
+//! Rows enter only through `Φ = PᵀK(X, W)`, the sums over bags of the kernel's features at the inducing
+//! points W, so that work is linear in their number and memory does not depend on it. For normal targets the
+//! optimal distribution of the values at W is explicit, and so is the resulting evidence, which is maximised
+//! over kernel and noise without minibatches. Sources: Titsias 2009; for sums over bags Law et al. 2018, and
+//! Chau, Bouabid and Sejdinovic 2021 (appendix), who optimise it by gradient steps. The default is ours: the
+//! variance of a sum that the points leave unexplained counts as noise of this sum (as Snelson and Ghahramani
+//! 2006 do for rows). The variational bound subtracts a penalty for it instead, so that with many bags
+//! kernels come out smoother than the map is, and intervals too narrow.
 
+mod alternating_tuning;
+mod bag_features;
 mod collapsed;
-mod features;
-mod through;
-mod turns;
+mod mediated_features;
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use collapsed::Collapsed;
-use features::Features;
-use through::Through;
+use bag_features::BagFeatures;
+use collapsed::CollapsedEvidence;
+use mediated_features::MediatedFeatures;
 
 use super::Bags;
 use super::aggregate_fit::LeaveOneOut;
@@ -30,25 +31,25 @@ use super::observation_operator::ObservationOperator;
 use super::tuning::default_prior;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
-use crate::explanation::Fact;
 use crate::fit::TunedParameters;
 use crate::fit::hyperparameter_search::{self, HyperParameter, SearchOptions, SearchResult, add_log_priors};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot};
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
-/// How sums are known through inducing points.
+/// Approximation of the covariance of sums by inducing points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Approximation {
-    /// What points leave unexplained of a sum is noise of its own: the fully independent training
-    /// conditional, of sums.
+    /// The unexplained variance of a sum is additional noise: the fully independent training conditional, for
+    /// sums.
     #[default]
     Fitc,
-    /// It lowers a bound of the evidence, the variational free energy, which the distribution of the values
-    /// at the points maximises.
+    /// The unexplained variance lowers a bound of the evidence, the variational free energy, which is
+    /// maximised by the distribution of the values at the points.
     Vfe,
 }
 
@@ -84,24 +85,23 @@ pub struct SparseAggregateProcess {
     /// Variance > 0 of independent noise of single rows, in the same units; where its tuning starts. `None`
     /// for none.
     pub row_noise: Option<f64>,
-    /// How uncertain the regression on mediators is, > 0, for [`fit_data`](Self::fit_data): its variance
-    /// counts so many times, in the same units, as noise of each target by itself; where its tuning starts.
-    /// `None` where it is certain, and without mediated targets.
+    /// Variance > 0 of the regression on mediators, for [`fit_data`](Self::fit_data), in the units of the
+    /// noise: as many times the regression's covariance counts as independent noise of each target. Tuning
+    /// starts here. `None` where the regression is taken as certain, and without mediated targets.
     pub mediation_noise: Option<f64>,
     /// Known variances ≥ 0 of single targets' errors, in squared units of the target. `None` for none.
     pub known_noise: Option<Vec<f64>>,
-    /// How targets without rows are made of bags with rows, for [`fit_data`](Self::fit_data): where the
-    /// choice of that begins.
+    /// The regression on mediators for targets without rows, for [`fit_data`](Self::fit_data): the start of
+    /// its tuning.
     pub mediation: Option<Mediation>,
-    /// The constant around which f varies. `None` for that which makes the evidence largest (generalised
-    /// least squares); it then counts as known.
+    /// The constant prior mean of f. `None` for the one with the largest evidence (generalised
     pub mean: Option<f64>,
     /// Whether kernel and noise are in units of the spread that targets have around a constant f, for a mean
     /// over rows their standard deviation.
     pub normalize: bool,
-    /// How sums are known through the points.
+    /// The approximation by the points.
     pub approximation: Approximation,
-    /// What is tuned: kernel, noise (with that of rows), both or nothing.
+    /// The parameters that are tuned: kernel, noise (with that of rows), both or none.
     pub tune: TunedParameters,
     /// Whether tuned parameters are believed to be near their starts, as by
     /// [`Conventions::Regularised`](super::Conventions::Regularised).
@@ -128,14 +128,14 @@ pub struct SparseAggregateFit {
     /// The posterior mean over the inducing points, in the target's units, as are kernel and noise from here
     /// on; its intercept is the constant mean.
     pub model: KernelExpansion,
-    /// What is besides: `Q = K⁻¹ - (K + ΦᵀD⁻¹Φ)⁻¹` over the points, K their gram matrix and D the targets'
-    /// variances given what f is there.
+    /// Variance reduction relative to the prior: `Q = K⁻¹ - (K + ΦᵀD⁻¹Φ)⁻¹` over the points, where K is their
+    /// gram matrix and D holds the targets' variances given the values of f at the points.
     pub covariance: PosteriorCovariance,
     /// Variance of the noise of every target.
     pub noise: f64,
     /// Variance of the noise of rows; 0 without.
     pub row_noise: f64,
-    /// How uncertain the regression on mediators is; 0 without.
+    /// Variance of the regression on mediators; 0 without mediators.
     pub mediation_noise: f64,
     /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Vfe`] it is at
     /// least that.
@@ -145,14 +145,14 @@ pub struct SparseAggregateFit {
     pub unexplained: f64,
     /// One a bag: the posterior mean of its sum.
     pub fitted: Vec<f64>,
-    /// What the model expects of each target without having seen it; kernel, noise and points stay. Exactly
-    /// that of fitting anew, but that a mean that is learnt does not count as known.
+    /// Predictions of each target from all others, with the same kernel, noise and points. They equal those
+    /// of fitting again, but include the uncertainty of an estimated mean.
     pub left_out: LeaveOneOut,
-    /// The standard error of the evidence where pairs of bags are sampled; 0 where they are not.
+    /// The standard error of the evidence where pairs of rows are sampled; 0 where they are not.
     pub evidence_error: f64,
-    /// How targets without rows were made of bags with rows.
+    /// The regression on mediators that was used for targets without rows.
     pub mediation: Option<Mediation>,
-    /// What was added to the diagonal of the points' gram matrix.
+    /// Jitter added to the diagonal of the gram matrix of the points.
     pub jitter: f64,
     /// The parameters used, in the order and on the scale of [`SparseAggregateProcess::parameters`].
     pub theta: Vec<f64>,
@@ -160,7 +160,7 @@ pub struct SparseAggregateFit {
     pub steps: usize,
     /// Evaluations of the evidence, all runs together.
     pub evaluations: usize,
-    /// What to look at.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
@@ -175,40 +175,40 @@ struct SparseTargets {
     values: Vec<f64>,
     /// Known variances of their errors.
     known: Vec<f64>,
-    /// By target the sum of weights, and what its variance has of the noise of rows, the sum of their
-    /// squares, or of that of mediation, the variance of its regression.
+    /// For each target the sum of its weights; and the factor of the row noise in its variance, the sum of
+    /// squared weights, or the factor of the mediation noise, the variance of its regression.
     weight_sums: Vec<f64>,
     weight_norms: Vec<f64>,
     /// The squared unit of kernel and noise.
     variance: f64,
     rows: BagRows,
     points: Table,
-    /// How they are made of bags, where they are not the bags.
-    through: Option<Through>,
+    /// The map from bags to targets, where targets are not the bags.
+    mediated: Option<MediatedFeatures>,
 }
 
 impl SparseTargets {
-    /// Those of some bags, by the same unit.
+    /// The targets of some bags, in the same units.
     fn of_bags(&self, bags: &[usize]) -> Self {
-        let of = |all: &[f64]| bags.iter().map(|&b| all[b]).collect();
+        let select = |numbers: &[f64]| bags.iter().map(|&b| numbers[b]).collect();
         Self {
-            values: of(&self.values),
-            known: of(&self.known),
-            weight_sums: of(&self.weight_sums),
-            weight_norms: of(&self.weight_norms),
+            values: select(&self.values),
+            known: select(&self.known),
+            weight_sums: select(&self.weight_sums),
+            weight_norms: select(&self.weight_norms),
             variance: self.variance,
             rows: self.rows.of_bags(bags),
             points: self.points.clone(),
-            through: None,
+            mediated: None,
         }
     }
 
-    /// Sums over their rows with the points, and with `slopes` what their gradient takes.
-    fn features(&self, kernel: &Kernel, slopes: bool, watch: RunControl<'_>) -> Result<Features> {
-        let own = self.rows.features(kernel, &self.points, slopes, watch)?;
-        match &self.through {
-            None => Ok(own),
-            Some(through) => through.features(own, &self.rows, kernel, watch.stop),
+    /// Sums of kernel values with the points, and with `slopes` also what their gradient needs.
+    fn features(&self, kernel: &Kernel, slopes: bool, control: RunControl<'_>) -> Result<BagFeatures> {
+        let bag_features = self.rows.features(kernel, &self.points, slopes, control)?;
+        match &self.mediated {
+            None => Ok(bag_features),
+            Some(mediated) => mediated.features(bag_features, &self.rows, kernel, control.stop),
         }
     }
 }
@@ -252,7 +252,7 @@ impl SparseAggregateProcess {
         self.kernel.parameters().into_iter().chain(noise).collect()
     }
 
-    fn watch(&self) -> RunControl<'_> {
+    fn control(&self) -> RunControl<'_> {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
@@ -268,10 +268,10 @@ impl SparseAggregateProcess {
         self.fit_targets(&self.check(x, bags, None, targets)?, self.parameters())
     }
 
-    /// As [`fit`](Self::fit), of targets that a matrix B makes of bags. Cost of an evaluation besides: N²/2
-    /// kernels for N rows up to 50,000; beyond, those of samples of rows for pairs of different bags, 4 times
-    /// 10,000, and [`evidence_error`](SparseAggregateFit::evidence_error) says how well the evidence is known
-    /// then; with J bags and M targets J²M. Memory JM and J².
+    /// [`fit`](Self::fit) for targets that an operator B makes from bags. Cost of an evaluation in addition:
+    /// N²/2 kernel values for N rows up to 50,000; beyond, those of samples of rows for pairs of different
+    /// bags, 4 times 10,000, where [`evidence_error`](SparseAggregateFit::evidence_error) is the standard
+    /// error of the evidence; with J bags and M targets J²M. Memory JM and J².
     ///
     /// # Errors
     /// As [`fit`](Self::fit); [`Error::Parameter`] with noise of rows, which such targets share.
@@ -285,82 +285,85 @@ impl SparseAggregateProcess {
         self.fit_targets(&self.check(x, bags, Some(operator), targets)?, self.parameters())
     }
 
-    /// With tuning that begins at these parameters.
+    /// The fit whose tuning begins at these parameters.
     fn fit_targets(
         &self,
         targets: &SparseTargets,
         mut parameters: Vec<Parameter>,
     ) -> Result<SparseAggregateFit> {
-        let watch = self.watch();
-        let (of_kernel, all) = (self.kernel.parameters().len(), parameters.len());
+        let control = self.control();
+        let (of_kernel, count) = (self.kernel.parameters().len(), parameters.len());
         let free = match self.tune {
-            TunedParameters::Nothing => all..all,
+            TunedParameters::Nothing => count..count,
             TunedParameters::Kernel => 0..of_kernel,
-            TunedParameters::Noise => of_kernel..all,
-            TunedParameters::KernelAndNoise => 0..all,
+            TunedParameters::Noise => of_kernel..count,
+            TunedParameters::KernelAndNoise => 0..count,
         };
         let tuned = !free.is_empty();
-        let many = tuned && targets.through.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
+        let tune_on_subset =
+            tuned && targets.mediated.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
         let (bounds, restarts, seed) = (self.bounds.as_deref(), self.restarts, self.seed);
-        // Where rows are sampled, the evidence is not known better than that either.
-        let sampled = targets.through.as_ref().is_some_and(|own| !own.pairs.0.is_empty());
-        let enough = if many || sampled { MIN_EVIDENCE_GAIN } else { 0.0 };
+        // Where rows are sampled, the evidence has at least this error.
+        let sampled = targets.mediated.as_ref().is_some_and(|mediated| !mediated.pairs.0.is_empty());
+        let enough = if tune_on_subset || sampled { MIN_EVIDENCE_GAIN } else { 0.0 };
         let mut search =
             SearchOptions { bounds, restarts, seed, min_gain: enough, ..SearchOptions::default() };
         let (mut steps, mut evaluations, mut warnings) = (0, 0, Vec::new());
-        if many {
+        if tune_on_subset {
             let mut random = Random::seed_from_u64(seed);
-            let mut some = index::sample(&mut random, targets.values.len(), self.tuning_bags).into_vec();
-            some.sort_unstable();
-            let found = self.tune(&targets.of_bags(&some), &parameters, free.clone(), search, watch)?;
-            parameters.iter_mut().zip(&found.theta).for_each(|(p, at)| p.log_value = *at);
-            (steps, evaluations, warnings) = (found.steps, found.evaluations, found.warnings);
-            // The evidence is a sum over bags, but for what is believed.
+            let mut subset = index::sample(&mut random, targets.values.len(), self.tuning_bags).into_vec();
+            subset.sort_unstable();
+            let subset_optimum =
+                self.tune(&targets.of_bags(&subset), &parameters, free.clone(), search, control)?;
+            parameters.iter_mut().zip(&subset_optimum.theta).for_each(|(p, value)| p.log_value = *value);
+            (steps, evaluations, warnings) =
+                (subset_optimum.steps, subset_optimum.evaluations, subset_optimum.warnings);
+            // The evidence is a sum over bags, except for the priors.
             let times = targets.values.len() as f64 / self.tuning_bags as f64;
-            let curvature = found.curvature.times(times);
+            let curvature = subset_optimum.curvature.times(times);
             search = SearchOptions { bounds, min_gain: enough, curvature, ..SearchOptions::default() };
         }
-        let mut found = self.tune(targets, &parameters, free, search, watch)?;
-        (found.steps, found.evaluations) = (found.steps + steps, found.evaluations + evaluations);
-        found.warnings.extend(warnings);
-        found.warnings.dedup();
-        let (kernel, _) = self.at(targets, &found.theta);
-        let features = targets.features(&kernel, false, watch)?;
-        let state = self.state(targets, &found.theta, &features)?;
-        self.result(targets, kernel, &features, &state, found, tuned)
+        let mut optimum = self.tune(targets, &parameters, free, search, control)?;
+        (optimum.steps, optimum.evaluations) = (optimum.steps + steps, optimum.evaluations + evaluations);
+        optimum.warnings.extend(warnings);
+        optimum.warnings.dedup();
+        let (kernel, _) = self.hyperparameters(targets, &optimum.theta);
+        let features = targets.features(&kernel, false, control)?;
+        let state = self.state(targets, &optimum.theta, &features)?;
+        self.result(targets, kernel, &features, &state, optimum, tuned)
     }
 
-    /// Where the evidence, with what is believed of the parameters, is largest, as a search from these finds
-    /// it.
+    /// The maximum of the evidence times the priors, searched from these parameters.
     fn tune(
         &self,
         targets: &SparseTargets,
         from: &[Parameter],
         free: Range<usize>,
         search: SearchOptions<'_>,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<SearchResult> {
         let slopes = free.contains(&0);
-        let of = |(i, parameter): (usize, Parameter)| match self.priors && free.contains(&i) {
+        let hyperparameter = |(i, parameter): (usize, Parameter)| match self.priors && free.contains(&i) {
             true => default_prior(parameter),
             false => HyperParameter { parameter, weak: None },
         };
-        let coordinates: Vec<HyperParameter> = self.parameters().into_iter().enumerate().map(of).collect();
+        let coordinates: Vec<HyperParameter> =
+            self.parameters().into_iter().enumerate().map(hyperparameter).collect();
         // Sums do not change with the noise alone.
-        let mut same = None;
+        let mut cached_features = None;
         let objective = |theta: &[f64]| {
-            let (kernel, _) = self.at(targets, theta);
-            let features = match same.take() {
+            let (kernel, _) = self.hyperparameters(targets, theta);
+            let features = match cached_features.take() {
                 Some(features) => features,
-                None => targets.features(&kernel, slopes, watch)?,
+                None => targets.features(&kernel, slopes, control)?,
             };
             let state = self.state(targets, theta, &features)?;
-            watch.check_cancelled()?;
-            let gradient = self.gradient(targets, theta, &state, &features, slopes, watch)?;
-            same = (!slopes).then_some(features);
+            control.check_cancelled()?;
+            let gradient = self.gradient(targets, theta, &state, &features, slopes, control)?;
+            cached_features = (!slopes).then_some(features);
             Ok(add_log_priors(&coordinates, theta, (state.value, gradient)))
         };
-        hyperparameter_search::maximise(from, free, search, watch, objective)
+        hyperparameter_search::maximise(from, free, search, control, objective)
     }
 
     /// The evidence, as the approximation has it, and its gradient in `theta`, which has the order and scale
@@ -379,57 +382,93 @@ impl SparseAggregateProcess {
     }
 
     fn evidence_of(&self, targets: &SparseTargets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let watch = RunControl::nobody();
+        let control = RunControl::none();
         hyperparameter_search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let (kernel, _) = self.at(targets, theta);
-        let features = targets.features(&kernel, true, watch)?;
+        let (kernel, _) = self.hyperparameters(targets, theta);
+        let features = targets.features(&kernel, true, control)?;
         let state = self.state(targets, theta, &features)?;
-        let gradient = self.gradient(targets, theta, &state, &features, true, watch)?;
+        let gradient = self.gradient(targets, theta, &state, &features, true, control)?;
         Ok((state.value, gradient))
     }
 
-    /// Kernel and noises, of targets and of rows or mediation, in the target's units.
-    fn at(&self, targets: &SparseTargets, theta: &[f64]) -> (Kernel, [f64; 2]) {
+    /// Kernel, and noise variances of targets and of rows or mediation, in the target's units.
+    fn hyperparameters(&self, targets: &SparseTargets, theta: &[f64]) -> (Kernel, [f64; 2]) {
         let (kernel, noise) = theta.split_at(self.kernel.parameters().len());
         let noise = [0, 1].map(|i| noise.get(i).map_or(0.0, |v| targets.variance * v.exp()));
         (targets.variance * self.kernel.with_parameters(kernel), noise)
     }
 
-    fn state(&self, targets: &SparseTargets, theta: &[f64], features: &Features) -> Result<Collapsed> {
-        let (kernel, [noise, of_rows]) = self.at(targets, theta);
-        let all =
+    fn state(
+        &self,
+        targets: &SparseTargets,
+        theta: &[f64],
+        features: &BagFeatures,
+    ) -> Result<CollapsedEvidence> {
+        let (kernel, [noise, of_rows]) = self.hyperparameters(targets, theta);
+        let variances =
             targets.weight_norms.iter().zip(&targets.known).map(|(s, known)| noise + of_rows * s + known);
-        let given = (&targets.values[..], &targets.weight_sums[..]);
-        let noise: Vec<f64> = all.collect();
-        Collapsed::new(&kernel, &targets.points, features, (self.approximation, &noise), given, self.mean)
+        let sums = (&targets.values[..], &targets.weight_sums[..]);
+        let noise: Vec<f64> = variances.collect();
+        CollapsedEvidence::new(
+            &kernel,
+            &targets.points,
+            features,
+            (self.approximation, &noise),
+            sums,
+            self.mean,
+        )
     }
 
-    /// Of the evidence; zeros for the kernel's parameters if their slopes are not asked for.
+    /// Gradient of the evidence; zeros for the kernel's parameters if their derivatives are not requested.
     fn gradient(
         &self,
         targets: &SparseTargets,
         theta: &[f64],
-        state: &Collapsed,
-        features: &Features,
+        state: &CollapsedEvidence,
+        features: &BagFeatures,
         slopes: bool,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Vec<f64>> {
-        let (kernel, [noise, of_rows]) = self.at(targets, theta);
+        let (kernel, [noise, of_rows]) = self.hyperparameters(targets, theta);
         let mut gradient = if slopes {
-            state.by_kernel(
+            state.kernel_gradient(
                 &kernel,
                 &targets.points,
-                (&targets.rows, features, targets.through.as_ref()),
-                watch,
+                (&targets.rows, features, targets.mediated.as_ref()),
+                control,
             )?
         } else {
             vec![0.0; self.kernel.parameters().len()]
         };
-        gradient.push(noise * state.by_noise.iter().sum::<f64>());
+        gradient.push(noise * state.grad_noise.iter().sum::<f64>());
         if self.row_noise.or(self.mediation_noise).is_some() {
-            gradient.push(of_rows * dot(&state.by_noise, &targets.weight_norms));
+            gradient.push(of_rows * dot(&state.grad_noise, &targets.weight_norms));
         }
         Ok(gradient)
+    }
+
+    /// Checks that variances and the mean are usable with this number of targets.
+    fn check_parameters(&self, targets: usize) -> Result<()> {
+        let noises = [
+            ("noise", Some(self.noise)),
+            ("row_noise", self.row_noise),
+            ("mediation_noise", self.mediation_noise),
+        ];
+        for (name, value) in noises {
+            if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
+                return Err(Error::parameter(name, bad, "it is a positive number (a variance)"));
+            }
+        }
+        if let Some(mean) = self.mean.filter(|v| !v.is_finite()) {
+            return Err(Error::parameter("mean", mean, "it is a finite number"));
+        }
+        if let Some(known) = &self.known_noise {
+            sized("known_noise", "numbers", targets, known.len(), "one a bag")?;
+            if let Some(bad) = known.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
+                return Err(Error::parameter("known_noise", bad, "variances are not negative"));
+            }
+        }
+        Ok(())
     }
 
     fn check(
@@ -465,62 +504,46 @@ impl SparseAggregateProcess {
         let points = self.points.align_to(x.columns())?;
         if points.rows() == 0 {
             return Err(Error::TooFew {
-                what: "the table of inducing points".into(),
+                subject: "the table of inducing points".into(),
                 needed: 1,
                 unit: "point is",
             });
         }
-        let least = if self.mean.is_none() || self.normalize { 2 } else { 1 };
-        if values.len() < least {
-            let what = format!("a list of {} target(s)", values.len());
-            return Err(Error::TooFew { what, needed: least, unit: "targets are" });
+        let min_targets = if self.mean.is_none() || self.normalize { 2 } else { 1 };
+        if values.len() < min_targets {
+            let subject = format!("a list of {} target(s)", values.len());
+            return Err(Error::TooFew { subject, needed: min_targets, unit: "targets are" });
         }
         if let Some(row) = values.iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite { row, column: "target".into(), value: values[row] });
         }
-        let noises = [
-            ("noise", Some(self.noise)),
-            ("row_noise", self.row_noise),
-            ("mediation_noise", self.mediation_noise),
-        ];
-        for (name, value) in noises {
-            if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
-                return Err(Error::parameter(name, bad, "it is a positive number (a variance)"));
-            }
-        }
-        if let Some(mean) = self.mean.filter(|v| !v.is_finite()) {
-            return Err(Error::parameter("mean", mean, "it is a finite number"));
-        }
-        if let Some(known) = &self.known_noise {
-            sized("known_noise", "numbers", values.len(), known.len(), "one a bag")?;
-            if let Some(bad) = known.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
-                return Err(Error::parameter("known_noise", bad, "variances are not negative"));
-            }
-        }
-        let each = values.len().max(bags.count()).saturating_add(4 * points.rows());
-        crate::memory::check_allocation("number of inducing points", points.rows(), each)?;
+        self.check_parameters(values.len())?;
+        let numbers_per_point = values.len().max(bags.count()).saturating_add(4 * points.rows());
+        crate::memory::check_allocation("number of inducing points", points.rows(), numbers_per_point)?;
         let weights = bags.weights();
-        let sum = |b: usize, of: fn(f64) -> f64| weights.column(b).map(|(_, w)| of(w)).sum();
-        let mut ones: Vec<f64> = (0..bags.count()).map(|b| sum(b, |w| w)).collect();
+        let sum = |b: usize, transform: fn(f64) -> f64| weights.column(b).map(|(_, w)| transform(w)).sum();
+        let mut responses: Vec<f64> = (0..bags.count()).map(|b| sum(b, |w| w)).collect();
         let mut squares = (0..bags.count()).map(|b| sum(b, |w| w * w)).collect();
         if let Some(operator) = operator {
-            ones = operator.transpose_times(&Matrix::column_vector(ones)).column(0);
-            let of = |t: usize| operator.regression_covariance().map_or(0.0, |own| own[(t, t)].max(0.0));
-            squares = (0..values.len()).map(of).collect();
+            responses = operator.transpose_times(&Matrix::column_vector(responses)).column(0);
+            let regression_variance = |t: usize| {
+                operator.regression_covariance().map_or(0.0, |covariance| covariance[(t, t)].max(0.0))
+            };
+            squares = (0..values.len()).map(regression_variance).collect();
         }
-        let variance = if self.normalize { spread(values, &ones, self.mean)? } else { 1.0 };
+        let variance = if self.normalize { target_variance(values, &responses, self.mean)? } else { 1.0 };
         let known = self.known_noise.clone().unwrap_or_else(|| vec![0.0; values.len()]);
         let rows = BagRows::new(x, bags.weights());
-        let through = operator.map(|operator| Through::new(operator, &rows, self.seed));
+        let mediated = operator.map(|operator| MediatedFeatures::new(operator, &rows, self.seed));
         Ok(SparseTargets {
             values: values.to_vec(),
             known,
-            weight_sums: ones,
+            weight_sums: responses,
             weight_norms: squares,
             variance,
             rows,
             points,
-            through,
+            mediated,
         })
     }
 
@@ -528,59 +551,63 @@ impl SparseAggregateProcess {
         &self,
         targets: &SparseTargets,
         kernel: Kernel,
-        features: &Features,
-        state: &Collapsed,
-        found: SearchResult,
+        features: &BagFeatures,
+        state: &CollapsedEvidence,
+        optimum: SearchResult,
         tuned: bool,
     ) -> Result<SparseAggregateFit> {
-        let (_, [noise, other]) = self.at(targets, &found.theta);
-        let [row_noise, mediation_noise] =
-            [self.row_noise, self.mediation_noise].map(|own| if own.is_some() { other } else { 0.0 });
+        let (_, [noise, other]) = self.hyperparameters(targets, &optimum.theta);
+        let [row_noise, mediation_noise] = [self.row_noise, self.mediation_noise]
+            .map(|given_noise| if given_noise.is_some() { other } else { 0.0 });
         let bags = targets.values.len();
         let fitted =
             (0..bags).map(|b| state.mean * targets.weight_sums[b] + dot(features.phi.row(b), &state.alpha));
         let (mut expected, mut variance) = (Vec::new(), Vec::new());
         for (b, precision) in state.precision.iter().enumerate() {
-            // Without its target the constant mean is another one, and how sure it is counts (Dubrule 1983).
-            let of_mean = state.of_mean.as_ref().map_or(0.0, |(by, square)| by[b] * by[b] / square);
+            // Without its target the estimated mean is another one, and its uncertainty counts (Dubrule
+            // 1983).
+            let of_mean = state
+                .gls_mean_terms
+                .as_ref()
+                .map_or(0.0, |(solved_ones, square)| solved_ones[b] * solved_ones[b] / square);
             expected.push(targets.values[b] - state.residual[b] / (precision - of_mean));
-            variance.push(1.0 / (precision - of_mean) + state.besides[b]);
+            variance.push(1.0 / (precision - of_mean) + state.uncounted_residual[b]);
         }
         let left_out = LeaveOneOut::normal(targets.values.clone(), expected, variance);
         let (points, alpha) = (targets.points.clone(), Matrix::column_vector(state.alpha.clone()));
         let mut model = KernelExpansion::new(kernel, points, alpha, vec![state.mean])?;
         model.model_card = vec![
-            Fact::new("model", "Gaussian process of sums over bags, through inducing points"),
-            Fact::measured("noise, in squared units of the target", noise),
-            Fact::new("bags", bags),
-            Fact::new("inducing points", targets.points.rows()),
-            Fact::measured(
+            CardEntry::new("model", "Gaussian process of sums over bags, through inducing points"),
+            CardEntry::measured("noise, in squared units of the target", noise),
+            CardEntry::new("bags", bags),
+            CardEntry::new("inducing points", targets.points.rows()),
+            CardEntry::measured(
                 match self.approximation {
                     Approximation::Fitc => "log marginal likelihood (FITC)",
                     Approximation::Vfe => "bound of the log marginal likelihood",
                 },
                 state.value,
             ),
-            Fact::measured("what the points leave unexplained, by the noise", state.unexplained),
-            Fact::measured("jitter", state.points.jitter),
+            CardEntry::measured("what the points leave unexplained, by the noise", state.unexplained),
+            CardEntry::measured("jitter", state.points.jitter),
         ];
-        let evidence_error = state.error(&features.priors);
+        let evidence_error = state.standard_error(&features.priors);
         if evidence_error > 0.0 {
-            let what = "standard error of the log marginal likelihood, by samples of rows";
-            model.model_card.push(Fact::measured(what, evidence_error));
+            let entry_name = "standard error of the log marginal likelihood, by samples of rows";
+            model.model_card.push(CardEntry::measured(entry_name, evidence_error));
         }
         if self.row_noise.is_some() {
             model
                 .model_card
-                .insert(2, Fact::measured("noise of rows, in squared units of the target", row_noise));
+                .insert(2, CardEntry::measured("noise of rows, in squared units of the target", row_noise));
         }
         if self.mediation_noise.is_some() {
-            let what = "noise of mediation, in squared units of the target";
-            model.model_card.insert(2, Fact::measured(what, mediation_noise));
+            let entry_name = "noise of mediation, in squared units of the target";
+            model.model_card.insert(2, CardEntry::measured(entry_name, mediation_noise));
         }
-        model.model_card.extend(found.facts(tuned.then_some(self.restarts)));
+        model.model_card.extend(optimum.facts(tuned.then_some(self.restarts)));
         let known = vec![VarianceReduction::LowRank(state.root()?)];
-        let SearchResult { theta, steps, evaluations, warnings, .. } = found;
+        let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(SparseAggregateFit {
             model,
             covariance: PosteriorCovariance {
@@ -607,14 +634,13 @@ impl SparseAggregateProcess {
     }
 }
 
-/// The squared spread of f that targets show around a constant f: that which fits best by least squares
-/// unless it is given.
-fn spread(values: &[f64], ones: &[f64], mean: Option<f64>) -> Result<f64> {
-    let square = dot(ones, ones);
-    let mean = mean.unwrap_or_else(|| dot(values, ones) / square);
-    let spread = values.iter().zip(ones).map(|(z, s)| (z - s * mean).powi(2)).sum::<f64>() / square;
-    if spread.sqrt() > 1e-12 * mean.abs() && spread > 0.0 && spread.is_finite() {
-        return Ok(spread);
+/// The variance of f that targets show around a constant f: the given one, or the best by least squares.
+fn target_variance(values: &[f64], responses: &[f64], mean: Option<f64>) -> Result<f64> {
+    let square = dot(responses, responses);
+    let mean = mean.unwrap_or_else(|| dot(values, responses) / square);
+    let variance = values.iter().zip(responses).map(|(z, s)| (z - s * mean).powi(2)).sum::<f64>() / square;
+    if variance.sqrt() > 1e-12 * mean.abs() && variance > 0.0 && variance.is_finite() {
+        return Ok(variance);
     }
     let problem = format!(
         "has no spread around {mean:.4e} a row: there is nothing to learn, or set normalize to false"
@@ -625,18 +651,18 @@ fn spread(values: &[f64], ones: &[f64], mean: Option<f64>) -> Result<f64> {
 impl SparseAggregateFit {
     /// The posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
-        Posterior::of(&self.model, &self.covariance)
+        Posterior::new_unchecked(&self.model, &self.covariance)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::through::Pairs;
+    use super::mediated_features::SampledRowPairs;
     use super::*;
     use crate::aggregate::{Mediators, TargetUnit};
 
-    /// Slopes of the evidence of targets that a matrix makes of bags are its differences, by all pairs of
-    /// rows and by samples of them.
+    /// The gradient of the evidence for targets with an operator agrees with finite differences, for all
+    /// pairs of rows and for samples of them.
     #[test]
     fn slopes_through_mediators_are_differences() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
@@ -648,31 +674,34 @@ mod tests {
         };
         let mediators = Mediators { bags: coarse(3, 9), targets: coarse(40, 7), totals: None };
         let mediation = Mediation::new(Kernel::gaussian(&[0.7]), 1e-2);
-        let own = [Some(4), None, None, None, None, Some(0), None];
-        let operator = ObservationOperator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
+        let bag_of_target = [Some(4), None, None, None, None, Some(0), None];
+        let operator =
+            ObservationOperator::new(&bags, &bag_of_target, Some((&mediation, &mediators))).unwrap();
         let points = x.select_rows(&(0..12).map(|i| 6 * i).collect::<Vec<_>>());
         let mut process = SparseAggregateProcess::new(Kernel::gaussian(&[0.8, 1.3]), points);
         process.mediation_noise = Some(0.2);
         let z: Vec<f64> = (0..7).map(|t| value(11 * t).sin()).collect();
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let mut targets = process.check(&x, &bags, Some(&operator), &z).unwrap();
-        let both = [Approximation::Fitc, Approximation::Vfe];
-        for (sampled, approximation) in both.into_iter().flat_map(|own| [(false, own), (true, own)]) {
+        let approximations = [Approximation::Fitc, Approximation::Vfe];
+        for (sampled, approximation) in
+            approximations.into_iter().flat_map(|kind| [(false, kind), (true, kind)])
+        {
             let process = SparseAggregateProcess { approximation, ..process.clone() };
-            targets.through.as_mut().unwrap().pairs = Pairs(Vec::new());
+            targets.mediated.as_mut().unwrap().pairs = SampledRowPairs(Vec::new());
             if sampled {
                 let mut random = Random::seed_from_u64(1);
                 let pairs = (0..3).map(|_| targets.rows.sample(30, &mut random)).collect();
-                targets.through.as_mut().unwrap().pairs = Pairs(pairs);
+                targets.mediated.as_mut().unwrap().pairs = SampledRowPairs(pairs);
             }
             let (value, gradient) = process.evidence_of(&targets, &theta).unwrap();
             for i in 0..theta.len() {
-                let at = |by: f64| {
+                let evidence = |step: f64| {
                     let mut moved = theta.clone();
-                    moved[i] += by;
+                    moved[i] += step;
                     process.evidence_of(&targets, &moved).unwrap().0
                 };
-                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                let slope = (evidence(1e-5) - evidence(-1e-5)) / 2e-5;
                 assert!(
                     (slope - gradient[i]).abs() < 1e-5 * value.abs().max(1.0),
                     "{i}: {slope} {}",
@@ -682,8 +711,7 @@ mod tests {
         }
     }
 
-    /// Samples of rows say of pairs of bags on average what all rows say, and their standard error is as
-    /// large as they are off.
+    /// Sampled rows give unbiased estimates of the covariances of bags, with correct standard errors.
     #[test]
     fn samples_stand_for_all_rows() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 400.0;
@@ -691,16 +719,16 @@ mod tests {
         let x = Table::from_rows(&rows).unwrap();
         let (bag, weights): (Vec<usize>, Vec<f64>) = (0..300).map(|i| (i % 5, 0.2 + value(i))).unzip();
         let bags = Bags::new(&bag, 5, Some(&weights), TargetUnit::Mean).unwrap();
-        let (all, kernel) = (BagRows::new(&x, bags.weights()), Kernel::gaussian(&[0.8, 1.3]));
-        let (mut random, watch) = (Random::seed_from_u64(3), RunControl::nobody());
-        let exact = all.gram(&kernel, watch.stop).unwrap();
+        let (bag_rows, kernel) = (BagRows::new(&x, bags.weights()), Kernel::gaussian(&[0.8, 1.3]));
+        let (mut random, control) = (Random::seed_from_u64(3), RunControl::none());
+        let exact = bag_rows.gram(&kernel, control.stop).unwrap();
         let draws: Vec<Matrix> =
-            (0..400).map(|_| all.sample(60, &mut random).gram(&kernel, watch.stop).unwrap()).collect();
+            (0..400).map(|_| bag_rows.sample(60, &mut random).gram(&kernel, control.stop).unwrap()).collect();
         for (b, c) in [(0, 1), (2, 4), (3, 1)] {
-            let mean = draws.iter().map(|own| own[(b, c)]).sum::<f64>() / 400.0;
-            let square = draws.iter().map(|own| (own[(b, c)] - mean).powi(2)).sum::<f64>() / 400.0;
-            let off = (mean - exact[(b, c)]) / (square / 400.0).sqrt();
-            assert!(off.abs() < 4.0 && square > 0.0, "{off}");
+            let mean = draws.iter().map(|draw| draw[(b, c)]).sum::<f64>() / 400.0;
+            let square = draws.iter().map(|draw| (draw[(b, c)] - mean).powi(2)).sum::<f64>() / 400.0;
+            let standardised_error = (mean - exact[(b, c)]) / (square / 400.0).sqrt();
+            assert!(standardised_error.abs() < 4.0 && square > 0.0, "{standardised_error}");
         }
     }
 }

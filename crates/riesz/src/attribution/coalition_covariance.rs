@@ -1,4 +1,5 @@
-//! Kernels between weighted rows that are mixed of a row and reference rows, for all pairs of coalitions.
+//! Covariance terms between all pairs of coalitions: kernels between weighted rows whose present columns come
+//! from a row and whose absent columns come from reference rows.
 //!
 //! A coalition S makes of a row x and the reference rows b, with weights `W_S`, the weighted rows
 //! `(x_S, b_-S)`; another, T, the same of a row x' and reference rows c, which may be others. Under a product
@@ -23,34 +24,35 @@ pub(crate) type MixedRows<'t> = (&'t Table, &'t Table);
 
 /// Factors of a product between the rows of either side.
 pub(crate) struct MixedKernels {
-    /// Of each player between reference rows.
+    /// For each player, the kernel between reference rows (reference × reference).
     reference: Vec<Matrix>,
-    /// Of each set of players between one side's reference rows and the other's rows, rows × reference; one
-    /// for both sides if they are the same.
+    /// For each set of players, the kernel between one side's reference rows and the other side's rows (rows
+    /// × reference); one list serves both sides if they are the same.
     mixed: Vec<Vec<Matrix>>,
-    /// Of each set of players between rows.
+    /// For each set of players, the kernel between the rows of both sides.
     present: Vec<Matrix>,
 }
 
 impl MixedKernels {
-    /// Of factors, one a player; the second side if it is another than the first.
+    /// Builds the tables from one kernel per player; `second` is `None` if both sides are the same rows.
     pub(crate) fn new(kernels: &[Kernel], first: MixedRows<'_>, second: Option<MixedRows<'_>>) -> Self {
         let other = second.unwrap_or(first);
         let between = |u: &Table, v: &Table| {
-            let mut all = vec![Matrix::from_row_major(u.rows(), v.rows(), vec![1.0; u.rows() * v.rows()])];
+            let mut products =
+                vec![Matrix::from_row_major(u.rows(), v.rows(), vec![1.0; u.rows() * v.rows()])];
             for set in 1..1_usize << kernels.len() {
                 // All but the largest player's, times this one's.
                 let player = set.ilog2() as usize;
                 let known = set ^ 1 << player;
                 if known == 0 {
-                    all.push(kernels[player].cross_gram(u, v));
+                    products.push(kernels[player].cross_gram(u, v));
                     continue;
                 }
-                let mut own = all[1 << player].clone();
-                multiply_entrywise(&mut own, &all[known]);
-                all.push(own);
+                let mut product = products[1 << player].clone();
+                multiply_entrywise(&mut product, &products[known]);
+                products.push(product);
             }
-            all
+            products
         };
         let gram = |kernel: &Kernel| match second {
             Some((reference, _)) => kernel.cross_gram(first.0, reference),
@@ -64,20 +66,20 @@ impl MixedKernels {
         }
     }
 
-    /// Between reference rows, of those who are not in `union`.
+    /// The kernel between reference rows for the players that are not in `union` (reference × reference).
     pub(crate) fn absent(&self, union: usize) -> Matrix {
         let mut absent = self.reference.iter().enumerate().filter(|(j, _)| union >> j & 1 == 0);
         let size = &self.reference[0];
-        let ones = || Matrix::from_row_major(size.rows(), size.cols(), vec![1.0; size.data().len()]);
-        let mut out = absent.next().map_or_else(ones, |(_, own)| own.clone());
-        absent.for_each(|(_, own)| multiply_entrywise(&mut out, own));
+        let all_ones = || Matrix::from_row_major(size.rows(), size.cols(), vec![1.0; size.data().len()]);
+        let mut out = absent.next().map_or_else(all_ones, |(_, gram)| gram.clone());
+        absent.for_each(|(_, gram)| multiply_entrywise(&mut out, gram));
         out
     }
 
-    /// Adds, for all two coalitions of this union, `scale` times the sum over the rows that one makes of row
-    /// r and the other of row s, to the number where
-    /// [`Places`] has them. `absent` is [that of the union](Self::absent), `same` says whether both sides are
-    /// one, rows included; `left` and `right` are the weights of coalitions.
+    /// For all pairs of coalitions with this union, adds `scale` times the kernel sum between the mixed rows
+    /// of row r and those of row s, at the index that [`PairIndex`] gives the pair. `absent` is the [matrix
+    /// of the union](Self::absent), `same` says whether both sides are the same rows; `left` and `right` give
+    /// the weights of a coalition.
     pub(crate) fn add<'w>(
         &self,
         places: &PairIndex,
@@ -90,21 +92,21 @@ impl MixedKernels {
         // A row a subset.
         let side = |weights: &dyn Fn(usize) -> &'w [f64], mixed: &[Matrix], other: usize| {
             let width = mixed[0].cols();
-            let mut all = Vec::with_capacity(places.subsets.len() * width);
+            let mut weighted = Vec::with_capacity(places.subsets.len() * width);
             for &set in &places.subsets {
-                let own = weights(set).iter().zip(mixed[union ^ set].row(other));
-                all.extend(own.map(|(weight, factor)| weight * factor));
+                let products = weights(set).iter().zip(mixed[union ^ set].row(other));
+                weighted.extend(products.map(|(weight, factor)| weight * factor));
             }
-            Matrix::from_row_major(places.subsets.len(), width, all)
+            Matrix::from_row_major(places.subsets.len(), width, weighted)
         };
         let first = side(&left, &self.mixed[0], s);
         let second = (!same).then(|| side(&right, &self.mixed[self.mixed.len() - 1], r));
         let (products, second) = (first.matmul(absent), second.as_ref().unwrap_or(&first));
-        for (at, &one) in places.subsets.iter().enumerate() {
-            for common in subsets(one) {
-                let set = union ^ one | common;
-                let sum = dot(products.row(at), second.row(places.rank[set]));
-                out[places.of(set, common)] += scale * self.present[common][(r, s)] * sum;
+        for (position, &subset) in places.subsets.iter().enumerate() {
+            for common in subsets(subset) {
+                let set = union ^ subset | common;
+                let sum = dot(products.row(position), second.row(places.rank[set]));
+                out[places.pair_index(set, common)] += scale * self.present[common][(r, s)] * sum;
             }
         }
     }
@@ -115,9 +117,9 @@ pub(crate) struct PairIndex {
     pub(crate) union: usize,
     /// Ascending.
     subsets: Vec<usize>,
-    /// By subset, which it is.
+    /// For each subset, its position in `subsets`.
     rank: Vec<usize>,
-    /// By subset, the sum of powers of 3 of its players' places in the union.
+    /// For each subset, the sum of powers of 3 of its players' positions in the union.
     powers: Vec<usize>,
 }
 
@@ -125,26 +127,26 @@ impl PairIndex {
     pub(crate) fn new(union: usize) -> Self {
         let subsets: Vec<usize> = subsets(union).collect();
         let (mut rank, mut powers) = (vec![0; union + 1], vec![0; union + 1]);
-        for (at, &set) in subsets.iter().enumerate() {
-            rank[set] = at;
+        for (position, &set) in subsets.iter().enumerate() {
+            rank[set] = position;
             // Bit by bit of the rank, in which the players of the union close up.
-            powers[set] = (0..union.count_ones()).map(|k| (at >> k & 1) * 3_usize.pow(k)).sum();
+            powers[set] = (0..union.count_ones()).map(|k| (position >> k & 1) * 3_usize.pow(k)).sum();
         }
         Self { union, subsets, rank, powers }
     }
 
-    /// How many pairs there are.
+    /// The number of pairs.
     pub(crate) fn count(union: usize) -> usize {
         3_usize.pow(union.count_ones())
     }
 
-    /// The place of the pair of any coalition with `second`, which share `common`: each player is in the
-    /// first alone, in the second alone, or in both.
-    pub(crate) fn of(&self, second: usize, common: usize) -> usize {
+    /// The index of the pair of a coalition with `second` that share the players `common`: each player is in
+    /// the first alone, in the second alone, or in both.
+    pub(crate) fn pair_index(&self, second: usize, common: usize) -> usize {
         self.power(second) + self.power(common)
     }
 
-    /// What the players of a coalition add to a place.
+    /// The contribution of a coalition's players to a pair's index.
     pub(crate) fn power(&self, coalition: usize) -> usize {
         self.powers[coalition]
     }
@@ -160,14 +162,14 @@ pub(crate) fn add_counted(
     out: &mut Matrix,
 ) {
     let mut sums = vec![0.0; out.cols()];
-    for one in subsets(union) {
+    for subset in subsets(union) {
         sums.fill(0.0);
-        for common in subsets(one) {
-            let other = union ^ one | common;
-            let own = number(other, common);
-            sums.iter_mut().zip(&right[other]).for_each(|(sum, count)| *sum += count * own);
+        for common in subsets(subset) {
+            let other = union ^ subset | common;
+            let factor = number(other, common);
+            sums.iter_mut().zip(&right[other]).for_each(|(sum, count)| *sum += count * factor);
         }
-        for (j, count) in left[one].iter().enumerate() {
+        for (j, count) in left[subset].iter().enumerate() {
             out.row_mut(j).iter_mut().zip(&sums).for_each(|(out, sum)| *out += count * sum);
         }
     }
@@ -182,10 +184,11 @@ pub(crate) fn player_covariance(
 ) -> Matrix {
     let mut out = Matrix::zeros(rows * players, rows * players);
     for ((r, s), block) in blocks {
-        for (at, value) in block.data().iter().enumerate() {
-            let (j, l) = (r * players + at / players, s * players + at % players);
+        for (index, value) in block.data().iter().enumerate() {
+            let (j, l) = (r * players + index / players, s * players + index % players);
             // Within a row rounding leaves it less than symmetric.
-            let value = if r == s { 0.5 * (value + block[(at % players, at / players)]) } else { *value };
+            let value =
+                if r == s { 0.5 * (value + block[(index % players, index / players)]) } else { *value };
             (out[(j, l)], out[(l, j)]) = (value, value);
         }
     }
@@ -204,8 +207,8 @@ pub(crate) enum RowPairs {
 }
 
 impl RowPairs {
-    /// The pairs of so many rows, each once.
-    pub(crate) fn of(self, rows: usize) -> Vec<(usize, usize)> {
+    /// The pairs of this number of rows, each once.
+    pub(crate) fn row_pairs(self, rows: usize) -> Vec<(usize, usize)> {
         match self {
             Self::All => (0..rows).flat_map(|r| (r..rows).map(move |s| (r, s))).collect(),
             Self::Same => (0..rows).map(|r| (r, r)).collect(),
@@ -223,9 +226,9 @@ fn multiply_entrywise(out: &mut Matrix, other: &Matrix) {
 pub(crate) fn subsets(set: usize) -> impl Iterator<Item = usize> {
     let mut next = Some(0);
     std::iter::from_fn(move || {
-        let own = next?;
-        next = (own != set).then(|| own.wrapping_sub(set) & set);
-        Some(own)
+        let current = next?;
+        next = (current != set).then(|| current.wrapping_sub(set) & set);
+        Some(current)
     })
 }
 
@@ -237,12 +240,12 @@ mod tests {
     fn every_pair_of_coalitions_has_a_place_of_its_own() {
         for union in [0, 0b1, 0b1011, 0b110_100] {
             let places = PairIndex::new(union);
-            let mut found: Vec<usize> = subsets(union)
-                .flat_map(|one| subsets(one).map(move |common| (union ^ one | common, common)))
-                .map(|(other, common)| places.of(other, common))
+            let mut indices: Vec<usize> = subsets(union)
+                .flat_map(|subset| subsets(subset).map(move |common| (union ^ subset | common, common)))
+                .map(|(other, common)| places.pair_index(other, common))
                 .collect();
-            found.sort_unstable();
-            assert_eq!(found, (0..PairIndex::count(union)).collect::<Vec<_>>());
+            indices.sort_unstable();
+            assert_eq!(indices, (0..PairIndex::count(union)).collect::<Vec<_>>());
         }
     }
 }

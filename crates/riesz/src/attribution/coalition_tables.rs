@@ -1,6 +1,7 @@
-//! Games of few players by the worth of every coalition: where absent players' factors are averaged over many
-//! reference rows, the averages of all 2^m of their products are made once, and a row then costs 2^m products
-//! a support point whatever the number of reference rows. Source: our own; any index follows from all worths.
+//! Games of few players from a table of all coalition values. Where absent players' factors are averaged over
+//! many reference rows, the averages of all 2^m of their products are computed once; a row then costs 2^m
+//! products per support point whatever the number of reference rows. Every value index is a weighted sum of
+//! the table. Source: our own.
 
 use std::ops::Range;
 
@@ -18,8 +19,8 @@ use crate::simd::{LANES, Lanes, Simd, dispatch};
 pub(crate) struct LaneRange<'f> {
     /// Player after player.
     pub(crate) factors: &'f [f64],
-    /// How many lanes a player has.
-    pub(crate) each: usize,
+    /// The number of lanes of one player.
+    pub(crate) lanes_per_player: usize,
     /// The first of them.
     pub(crate) from: usize,
 }
@@ -39,22 +40,22 @@ fn products_body<V: Simd>(run: LaneRange<'_>, players: Range<usize>, first: &[La
     out[..lanes].copy_from_slice(first);
     let (factors, _) = run.factors.as_chunks::<LANES>();
     for (k, player) in players.enumerate() {
-        let own = &factors[player * run.each + run.from..][..lanes];
-        let (without, with) = out.split_at_mut(lanes << k);
-        for (with, without) in with.chunks_exact_mut(lanes).zip(without.chunks_exact(lanes)) {
-            for ((with, without), factor) in with.iter_mut().zip(without).zip(own) {
-                *with = without.mul::<V>(Lanes(*factor));
+        let player_lanes = &factors[player * run.lanes_per_player + run.from..][..lanes];
+        let (absent, with) = out.split_at_mut(lanes << k);
+        for (with, absent) in with.chunks_exact_mut(lanes).zip(absent.chunks_exact(lanes)) {
+            for ((with, absent), factor) in with.iter_mut().zip(absent).zip(player_lanes) {
+                *with = absent.mul::<V>(Lanes(*factor));
             }
         }
     }
 }
 
-/// Factor after factor, each filled up to so many numbers.
-pub(crate) fn padded(factors: &[f64], len: usize, each: usize, out: &mut Vec<f64>) {
+/// Copies the factors one after another, each padded with zeros to `padded_len` numbers.
+pub(crate) fn padded(factors: &[f64], len: usize, padded_len: usize, out: &mut Vec<f64>) {
     out.clear();
     for factor in factors.chunks_exact(len.max(1)) {
         out.extend_from_slice(factor);
-        out.resize(out.len() + each - len, 0.0);
+        out.resize(out.len() + padded_len - len, 0.0);
     }
 }
 
@@ -74,10 +75,10 @@ fn add_absent_body<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut 
     for (high, means) in means.chunks_exact_mut(first * lanes).enumerate() {
         for (low, means) in means.chunks_exact_mut(lanes).enumerate() {
             let (low, high) = ((first - 1 - low) * lanes, (other - 1 - high) * lanes);
-            for (at, mean) in means.iter_mut().enumerate() {
+            for (lane, mean) in means.iter_mut().enumerate() {
                 let mut sum = Lanes::ZERO;
                 for [first, other] in rows {
-                    sum = first[low + at].fma::<V>(other[high + at], sum);
+                    sum = first[low + lane].fma::<V>(other[high + lane], sum);
                 }
                 *mean = mean.add::<V>(sum);
             }
@@ -86,11 +87,11 @@ fn add_absent_body<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut 
 }
 
 dispatch! {
-    /// Adds to the worth of each coalition, outputs × coalitions, its part over so many `lanes`: the mean for
-    /// those who are absent, times the products of those who are present, of whom the first players' sets are
-    /// in `first` and the others', times the coefficients, in `others`, one an output.
+    /// Adds to the value of each coalition (outputs × coalitions) its part over `lanes` lanes: the mean over
+    /// absent players times the products of present ones. The subsets of the first players are in `first`;
+    /// those of the remaining players, times the coefficients, are in `remaining`, one entry per output.
     pub(crate) fn add_coalition_values(
-        lanes: usize, means: &[Lanes], first: &[Lanes], others: &[Vec<Lanes>], worth: &mut [f64]
+        lanes: usize, means: &[Lanes], first: &[Lanes], remaining: &[Vec<Lanes>], coalition_values: &mut [f64]
     ) = add_worth_body::<V>
 }
 
@@ -99,52 +100,53 @@ fn add_worth_body<V: Simd>(
     lanes: usize,
     means: &[Lanes],
     first: &[Lanes],
-    others: &[Vec<Lanes>],
-    worth: &mut [f64],
+    remaining: &[Vec<Lanes>],
+    coalition_values: &mut [f64],
 ) {
     let (count, width) = (means.len() / lanes, first.len() / lanes);
-    for (o, other) in others.iter().enumerate() {
-        let worth = &mut worth[o * count..(o + 1) * count];
+    for (o, other) in remaining.iter().enumerate() {
+        let output_values = &mut coalition_values[o * count..(o + 1) * count];
         let sets = means.chunks_exact(first.len()).zip(other.chunks_exact(lanes));
-        for ((means, other), worth) in sets.zip(worth.chunks_exact_mut(width)) {
-            let own = means.chunks_exact(lanes).zip(first.chunks_exact(lanes));
-            for ((mean, first), worth) in own.zip(worth) {
+        for ((means, other), block_values) in sets.zip(output_values.chunks_exact_mut(width)) {
+            let pairs = means.chunks_exact(lanes).zip(first.chunks_exact(lanes));
+            for ((mean, first), value) in pairs.zip(block_values) {
                 let mut sum = Lanes::ZERO;
                 for ((mean, first), other) in mean.iter().zip(first).zip(other) {
                     sum = mean.mul::<V>(*first).fma::<V>(*other, sum);
                 }
-                *worth += sum.sum();
+                *value += sum.sum();
             }
         }
     }
 }
 
-/// What an index makes of the worths of all coalitions of m players.
+/// The weights with which an index combines the coalition values of m players.
 pub(crate) struct CoalitionWeights {
     players: usize,
     weights: Weights,
-    /// By size, a bound on |density|.
+    /// For each set size, a bound on |density|.
     heights: Vec<f64>,
 }
 
 /// The weights of the coalitions of those who are not in a set, by their bits.
 enum Weights {
-    /// By size of the set, from 1.
+    /// For each size of the set, from 1.
     BySize(Vec<Vec<f64>>),
-    /// By player.
+    /// For each player.
     ByPlayer(Vec<Vec<f64>>),
 }
 
 impl CoalitionWeights {
-    /// Of a game of these players.
+    /// The weights for a game whose factors belong to the players `owners`.
     pub(crate) fn new(recipe: &IndexComputation, owners: &[usize]) -> Self {
         let players = owners.len();
         let choice = InclusionMeasure::Lebesgue.choices(players).exact;
         let (rule, heights) = match recipe {
             IndexComputation::Unions(tree) => {
                 let mut weights = vec![vec![0.0; (1 << players) / 2]; players];
-                if let Some(own) = tree.of(&|player| owners.iter().position(|p| *p == player)) {
-                    owen_weights(&own, &[(0, 1.0)], &mut weights);
+                if let Some(active_tree) = tree.restricted(&|player| owners.iter().position(|p| *p == player))
+                {
+                    owen_weights(&active_tree, &[(0, 1.0)], &mut weights);
                 }
                 return Self { players, weights: Weights::ByPlayer(weights), heights: vec![1.0] };
             }
@@ -155,106 +157,107 @@ impl CoalitionWeights {
             }
             IndexComputation::Sets { averages, .. } => (averages.rule(&choice), averages.heights.clone()),
         };
-        let of = |size: usize| -> Vec<f64> {
-            let others = players - size;
+        let weights_of_size = |size: usize| -> Vec<f64> {
+            let remaining = players - size;
             let power = |x: f64, k: usize| x.powi(k as i32);
             let weight = |present: usize| {
-                let at =
-                    |n: &SharedNode| n.weights[size - 1] * power(n.t, present) * power(n.s, others - present);
-                rule.iter().map(at).sum::<f64>()
+                let node_weight = |n: &SharedNode| {
+                    n.weights[size - 1] * power(n.t, present) * power(n.s, remaining - present)
+                };
+                rule.iter().map(node_weight).sum::<f64>()
             };
-            let weights: Vec<f64> = (0..=others).map(weight).collect();
-            (0..1_usize << others).map(|mask| weights[mask.count_ones() as usize]).collect()
+            let weights: Vec<f64> = (0..=remaining).map(weight).collect();
+            (0..1_usize << remaining).map(|mask| weights[mask.count_ones() as usize]).collect()
         };
-        let weights = Weights::BySize((1..=heights.len().min(players)).map(of).collect());
+        let weights = Weights::BySize((1..=heights.len().min(players)).map(weights_of_size).collect());
         Self { players, weights, heights }
     }
 
-    /// Of the set of so many players whose last is j.
+    /// The weights of the set of `size` players whose last player is j.
     fn for_set(&self, size: usize, j: usize) -> &[f64] {
         match &self.weights {
-            Weights::BySize(all) => &all[size - 1],
-            Weights::ByPlayer(all) => &all[j],
+            Weights::BySize(weights) => &weights[size - 1],
+            Weights::ByPlayer(weights) => &weights[j],
         }
     }
 
-    /// What the worth of each coalition, by its players' bits, counts in the value of each player.
+    /// The coefficient of each coalition's value, coalitions by their players' bits, in the value of each
+    /// player.
     pub(crate) fn coalition_coefficients(&self) -> Vec<Vec<f64>> {
-        let of = |coalition: usize, j: usize| {
+        let coefficient = |coalition: usize, j: usize| {
             // The bits of the others close up.
-            let others = coalition & ((1 << j) - 1) | coalition >> (j + 1) << j;
-            let weight = self.for_set(1, j)[others];
+            let remaining = coalition & ((1 << j) - 1) | coalition >> (j + 1) << j;
+            let weight = self.for_set(1, j)[remaining];
             if coalition >> j & 1 == 1 { weight } else { -weight }
         };
         (0..1 << self.players)
-            .map(|coalition| (0..self.players).map(|j| of(coalition, j)).collect())
+            .map(|coalition| (0..self.players).map(|j| coefficient(coalition, j)).collect())
             .collect()
     }
 
-    /// Adds the values of all sets of `owners`, who are the players, to `out`. Returns what they are off, by
-    /// size.
+    /// Adds the values of all sets of `owners`, the game's players, to `out`. Returns error bounds by size.
     pub(crate) fn add(
         &self,
-        worth: &[f64],
+        coalition_values: &[f64],
         owners: &[usize],
         sets: &Sets,
         out: &mut [f64],
     ) -> Vec<SizeErrorBound> {
-        let of = |size: usize| SizeErrorBound {
-            worths: self.heights[size - 1] * 2.0_f64.powi(size as i32),
+        let empty_bound = |size: usize| SizeErrorBound {
+            error_factor: self.heights[size - 1] * 2.0_f64.powi(size as i32),
             count: binomial(self.players, size),
             ..SizeErrorBound::default()
         };
-        let mut off: Vec<SizeErrorBound> = (1..=self.heights.len().min(self.players)).map(of).collect();
-        let mut memory = vec![Vec::new(); off.len()];
-        let given = SetDifference { worth, carried: 0.0, from: 0 };
-        self.descend(given, (owners, sets), &mut Vec::new(), &mut memory, &mut off, out);
-        off
+        let mut bounds: Vec<SizeErrorBound> =
+            (1..=self.heights.len().min(self.players)).map(empty_bound).collect();
+        let mut memory = vec![Vec::new(); bounds.len()];
+        let difference = SetDifference { coalition_values, carried: 0.0, from: 0 };
+        self.descend(difference, (owners, sets), &mut Vec::new(), &mut memory, &mut bounds, out);
+        bounds
     }
 
     fn descend(
         &self,
-        given: SetDifference<'_>,
+        difference: SetDifference<'_>,
         (owners, sets): (&[usize], &Sets),
         set: &mut Vec<usize>,
         memory: &mut [Vec<f64>],
-        off: &mut [SizeErrorBound],
+        bounds: &mut [SizeErrorBound],
         out: &mut [f64],
     ) {
-        let (Some((own, deeper)), Some((off, deeper_off))) =
-            (memory.split_first_mut(), off.split_first_mut())
+        let (Some((increments, deeper)), Some((bound, deeper_off))) =
+            (memory.split_first_mut(), bounds.split_first_mut())
         else {
             return;
         };
         let size = set.len() + 1;
         // Weights, products and sums.
         let roundings = (2 * self.players + 8 + dot_roundings(1 << (self.players - size))) as f64;
-        for (j, owner) in owners.iter().enumerate().skip(given.from) {
+        for (j, owner) in owners.iter().enumerate().skip(difference.from) {
             // What the player adds to the coalitions of those who are not in the set.
-            let half = 1 << (j + 1 - size);
-            own.clear();
-            for both in given.worth.chunks_exact(2 * half) {
-                let (without, with) = both.split_at(half);
-                own.extend(with.iter().zip(without).map(|(a, b)| a - b));
+            let half_width = 1 << (j + 1 - size);
+            increments.clear();
+            for pair in difference.coalition_values.chunks_exact(2 * half_width) {
+                let (absent, with) = pair.split_at(half_width);
+                increments.extend(with.iter().zip(absent).map(|(a, b)| a - b));
             }
-            let largest = own.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-            let carried = 2.0 * given.carried + 0.51 * f64::EPSILON * largest;
+            let largest = increments.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            let carried = 2.0 * difference.carried + 0.51 * f64::EPSILON * largest;
             let rounding = self.heights[size - 1] * (carried + 0.51 * f64::EPSILON * roundings * largest);
-            off.each = off.each.max(rounding);
-            off.together += rounding;
+            bound.max_rounding = bound.max_rounding.max(rounding);
+            bound.total_rounding += rounding;
             set.push(*owner);
-            out[sets.index_of(set)] += dot(self.for_set(size, j), own);
-            let given = SetDifference { worth: own, carried, from: j + 1 };
-            self.descend(given, (owners, sets), set, deeper, deeper_off, out);
+            out[sets.index_of(set)] += dot(self.for_set(size, j), increments);
+            let deeper_difference = SetDifference { coalition_values: increments, carried, from: j + 1 };
+            self.descend(deeper_difference, (owners, sets), set, deeper, deeper_off, out);
             set.pop();
         }
     }
 }
 
-/// Writes down, player by player of a part of the tree, the weights that Owen values give the coalitions of
-/// the others, where these are the players outside of the part who can be there, and their weights: who
-/// stands together is there as a whole or not at all, and of m parts k others are there with weight
-/// `k! (m - 1 - k)! / m!`.
+/// Computes the coalition weights of Owen values, player by player, for a part of the tree. `outside` lists
+/// the players outside the part that can be present, with their weights: a union is present as a whole or not
+/// at all, and of m parts k of the others are present with weight `k! (m - 1 - k)! / m!`.
 fn owen_weights(tree: &CoalitionTree, outside: &[(usize, f64)], out: &mut [Vec<f64>]) {
     let members = match tree {
         CoalitionTree::Player(j) => {
@@ -268,26 +271,27 @@ fn owen_weights(tree: &CoalitionTree, outside: &[(usize, f64)], out: &mut [Vec<f
         CoalitionTree::CoalitionStructure(members) => members,
     };
     let m = members.len();
-    for (own, member) in members.iter().enumerate() {
-        let mut all: Vec<(usize, usize)> = vec![(0, 0)];
-        for (_, other) in members.iter().enumerate().filter(|(k, _)| *k != own) {
+    for (position, member) in members.iter().enumerate() {
+        let mut combinations: Vec<(usize, usize)> = vec![(0, 0)];
+        for (_, other) in members.iter().enumerate().filter(|(k, _)| *k != position) {
             let bits = other.bits();
-            all.extend(all.clone().into_iter().map(|(mask, count)| (mask | bits, count + 1)));
+            combinations
+                .extend(combinations.clone().into_iter().map(|(mask, count)| (mask | bits, count + 1)));
         }
-        let within = |(mask, weight): &(usize, f64)| {
+        let combined = |(mask, weight): &(usize, f64)| {
             let (mask, weight) = (*mask, *weight);
-            let of =
-                move |(more, k): &(usize, usize)| (mask | more, weight / (m as f64 * binomial(m - 1, *k)));
-            all.iter().map(of).collect::<Vec<_>>()
+            let joined =
+                move |(added, k): &(usize, usize)| (mask | added, weight / (m as f64 * binomial(m - 1, *k)));
+            combinations.iter().map(joined).collect::<Vec<_>>()
         };
-        owen_weights(member, &outside.iter().flat_map(within).collect::<Vec<_>>(), out);
+        owen_weights(member, &outside.iter().flat_map(combined).collect::<Vec<_>>(), out);
     }
 }
 
 /// Worths of the coalitions of those who are not in a set, or what the set adds to them; how much these are
 /// off for rounding, and the next player.
 struct SetDifference<'a> {
-    worth: &'a [f64],
+    coalition_values: &'a [f64],
     carried: f64,
     from: usize,
 }

@@ -1,4 +1,4 @@
-//! Values of games of small [powers](super::powers), by coefficients that all players share.
+//! Values of games of small [powers](super::polynomial_games), by coefficients that all players share.
 //!
 //! With `δ_j = u_j - v_j`, `F_j = e^{v_j z} (1 - t + t e^{δ_j z})`, and `(A_j - B_j) / F_j = ∂/∂t ln (1 - t +
 //! t e^{δ_j z}) = Σ_k κ_k'(t) (δ_j z)^k / k!` with the cumulants κ of Bernoulli's distribution. So `φ_j = Σ_k
@@ -12,19 +12,19 @@ use crate::simd::{Lanes, Simd};
 /// Up to this power coefficients are shared.
 pub(super) const MAX_SHARED_POWER: usize = 4;
 
-/// What `Σ_k |C_k| Σ_j |δ_j|^k` is at most relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes
-/// every h at most 1, and with the terms of κ' added up without their signs it is `p! Σ_k 2^k κ_k' / k!`; or
-/// half of the same for pairs, if that is more.
+/// Bounds on `Σ_k |C_k| Σ_j |δ_j|^k` relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes every h
+/// at most 1. With the terms of κ' added up without their signs it is `p! Σ_k 2^k κ_k' / k!`, or half of the
+/// same sum for pairs where that is larger.
 pub(super) const COEFFICIENT_BOUNDS: [f64; MAX_SHARED_POWER] = [2.0, 8.0, 44.0, 352.0];
 
-/// `c_1 x + c_2 x² + …`.
+/// The polynomial `c_1 x + c_2 x² + …`.
 #[inline(always)]
 fn horner<V: Simd>(coefficients: &[Lanes], x: Lanes) -> Lanes {
-    let mut all = Lanes::ZERO;
+    let mut sum = Lanes::ZERO;
     for c in coefficients.iter().rev() {
-        all = all.fma::<V>(x, *c);
+        sum = sum.fma::<V>(x, *c);
     }
-    all.mul::<V>(x)
+    sum.mul::<V>(x)
 }
 
 /// Adds the values, and pairs, of one game with a small power, times its weight.
@@ -53,22 +53,23 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
     let factorial = (1..=P).map(|k| k as f64).product::<f64>() * weight;
     for node in nodes {
         let (t, s) = (node.t, node.s);
-        let (both, apart) = (t * s, s - t);
+        let (variance, apart) = (t * s, s - t);
         // Cumulants over (k-1)!, and their derivatives over k!.
-        let cumulants = [0.0, 0.0, both, 0.5 * both * apart, 0.0];
-        let slopes = [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * both) / 6.0, apart * (1.0 - 12.0 * both) / 24.0];
+        let cumulants = [0.0, 0.0, variance, 0.5 * variance * apart, 0.0];
+        let slopes =
+            [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * variance) / 6.0, apart * (1.0 - 12.0 * variance) / 24.0];
         let mut e = [Lanes::ZERO; MAX_SHARED_POWER + 1];
         e[1] = if P > 1 { sums[1].fma::<V>(number(t), base) } else { base };
         for k in 2..P {
             e[k] = sums[k].mul::<V>(number(cumulants[k]));
         }
-        let mut h = [Lanes::ONE; MAX_SHARED_POWER + 1];
+        let mut h = [Lanes::ONES; MAX_SHARED_POWER + 1];
         for m in 1..P {
-            let mut all = Lanes::ZERO;
+            let mut sum = Lanes::ZERO;
             for k in 1..=m {
-                all = e[k].fma::<V>(h[m - k], all);
+                sum = e[k].fma::<V>(h[m - k], sum);
             }
-            h[m] = all.mul::<V>(number(1.0 / m as f64));
+            h[m] = sum.mul::<V>(number(1.0 / m as f64));
         }
         let scale = factorial * node.weight;
         for k in 1..=P {
@@ -86,17 +87,17 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
         *value = value.add::<V>(horner::<V>(&single[1..=P], u.sub::<V>(*v)));
     }
     if pairs {
-        let mut rest = of_pairs.iter_mut();
+        let mut remaining = of_pairs.iter_mut();
         for j in 0..players {
             let delta = present[j].sub::<V>(absent[j]);
-            let mut own = [Lanes::ZERO; MAX_SHARED_POWER];
+            let mut powers = [Lanes::ZERO; MAX_SHARED_POWER];
             for m in 1..P {
                 let column: [Lanes; MAX_SHARED_POWER] = std::array::from_fn(|k| double[k + 1][m]);
-                own[m - 1] = horner::<V>(&column[..P - m], delta);
+                powers[m - 1] = horner::<V>(&column[..P - m], delta);
             }
             for l in j + 1..players {
-                if let Some(pair) = rest.next() {
-                    *pair = pair.add::<V>(horner::<V>(&own[..P - 1], present[l].sub::<V>(absent[l])));
+                if let Some(pair) = remaining.next() {
+                    *pair = pair.add::<V>(horner::<V>(&powers[..P - 1], present[l].sub::<V>(absent[l])));
                 }
             }
         }

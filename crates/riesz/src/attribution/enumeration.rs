@@ -1,5 +1,5 @@
-//! The oracle: values from all 2^d coalitions, straight from the definition. It has no cleverness,
-//! is never optimised, and every other engine is tested against it.
+//! Reference values from all 2^d coalitions, straight from the definition. This code is never optimised, and
+//! every other engine is tested against it.
 
 /// `φ_j = Σ_{S ∌ j} |S|! (d-1-|S|)! / d! (v(S ∪ j) - v(S))` for a game given as a function of the coalition,
 /// where `coalition[j]` says whether player j is present. Cost: 2^d evaluations, each made once.

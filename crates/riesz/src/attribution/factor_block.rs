@@ -1,5 +1,5 @@
-//! One block of a product game, for readings that take it apart themselves: its factors, the rule that serves
-//! it, and what its values are off.
+//! One block of a product game for accumulators that need its factors: the factors, the quadrature rule that
+//! serves the block, and the error bound of its values.
 
 use super::quadrature::{
     ErrorBounds, HIGHEST, LOWEST, MIN_WEIGHT, QuadratureEngine, RESCALE_LIMIT, TINIEST, TermBatch, ldexp,
@@ -10,7 +10,7 @@ use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
 
 /// The active factors of a block, of which no product leaves the range of doubles.
 pub(crate) struct FactorBlock {
-    /// By factor, present and absent.
+    /// For each factor, its value for present and for absent players.
     pub(crate) a: Vec<Lanes>,
     pub(crate) b: Vec<Lanes>,
     pub(crate) weight: Lanes,
@@ -33,7 +33,7 @@ impl FactorBlock {
     /// in a product, from 1.
     pub(crate) fn elementary_symmetric(&self, order: usize) -> Vec<Lanes> {
         let mut sums = vec![Lanes::ZERO; order + 1];
-        sums[0] = Lanes::ONE;
+        sums[0] = Lanes::ONES;
         for (a, b) in self.a.iter().zip(&self.b) {
             let share = a.map2(*b, |a, b| {
                 let top = a.abs().max(b.abs());
@@ -48,7 +48,7 @@ impl FactorBlock {
     }
 }
 
-/// What is known of a block.
+/// Properties of a block.
 pub(crate) struct BlockBounds {
     /// The rule that serves it under Lebesgue's measure.
     pub(crate) choice: RuleChoice,
@@ -56,44 +56,44 @@ pub(crate) struct BlockBounds {
     pub(crate) error: Lanes,
 }
 
-/// What all factors of a block come to.
+/// Products over all factors of a block.
 struct FactorMagnitudes {
     /// M and P of `rule`, `Π min(1, max(|a|, |b|))`, and the largest product on the way to P.
     magnitude: Lanes,
-    spread: Lanes,
+    ratio_product: Lanes,
     small: Lanes,
     highest: Lanes,
 }
 
 impl QuadratureEngine {
-    /// Block `at` of a run, whose rules are among `choices`.
+    /// Loads block `index` of a batch of terms; `choices` are the quadrature rules to choose from.
     pub(crate) fn block(
         &mut self,
         run: &TermBatch<'_>,
-        at: usize,
+        index: usize,
         choices: &RuleTable,
         out: &mut FactorBlock,
     ) -> BlockBounds {
-        out.weight = run.weights[at];
-        let sides = run.active[..run.players].iter().map(|&k| run.side(k, at));
+        out.weight = run.weights[index];
+        let sides = run.active[..run.players].iter().map(|&k| run.side(k, index));
         (out.a, out.b) = sides.unzip();
         let sizes = measure(self.isa, out);
         let heavy = out.weight.map2(Lanes::ZERO, |w, _| w.abs());
-        let most = heavy.map2(Lanes::ZERO, |w, _| (w / MIN_WEIGHT).clamp(RESCALE_LIMIT, HIGHEST));
+        let max_product = heavy.map2(Lanes::ZERO, |w, _| (w / MIN_WEIGHT).clamp(RESCALE_LIMIT, HIGHEST));
         let safe = run.rounding.tiny <= TINIEST
-            && (0..LANES).all(|l| sizes.small.0[l] >= LOWEST && sizes.highest.0[l] <= most.0[l]);
+            && (0..LANES).all(|l| sizes.small.0[l] >= LOWEST && sizes.highest.0[l] <= max_product.0[l]);
         if safe {
-            let ratio = sizes.spread.map2(sizes.magnitude, |p, m| p / m).largest();
-            let choice = choices.at(ratio);
+            let ratio = sizes.ratio_product.map2(sizes.magnitude, |p, m| p / m).largest();
+            let choice = choices.choose(ratio);
             let decay = if run.b.is_some() { neg_log_bound(sizes.small.smallest()) } else { 0.0 };
-            let size = run.sizes.map_or_else(|| heavy.mul::<Plain>(sizes.magnitude), |sizes| sizes[at]);
-            let relative = Lanes::splat(ErrorBounds::of(run).at(&choice, ratio, decay));
+            let size = run.sizes.map_or_else(|| heavy.mul::<Plain>(sizes.magnitude), |sizes| sizes[index]);
+            let relative = Lanes::splat(ErrorBounds::for_batch(run).relative_error(&choice, ratio, decay));
             return BlockBounds {
                 choice,
                 error: size.fma::<Plain>(relative, Lanes::splat(run.rounding.floor)),
             };
         }
-        let error = self.run(run.block(at)).error;
+        let error = self.run(run.block(index)).error;
         // Slow and rare: each pair of sides is divided by the larger.
         let mut product = [(1.0_f64, 0_i64); LANES];
         for (a, b) in out.a.iter_mut().zip(&mut out.b) {
@@ -111,8 +111,11 @@ impl QuadratureEngine {
         for (weight, (fraction, power)) in out.weight.0.iter_mut().zip(product) {
             *weight = ldexp(*weight * fraction, power);
         }
-        let spread = measure(self.isa, out).spread.largest();
-        BlockBounds { choice: if spread.is_finite() { choices.at(spread) } else { choices.exact }, error }
+        let ratio_product = measure(self.isa, out).ratio_product.largest();
+        BlockBounds {
+            choice: if ratio_product.is_finite() { choices.choose(ratio_product) } else { choices.exact },
+            error,
+        }
     }
 }
 
@@ -122,15 +125,15 @@ dispatch! {
 
 #[inline(always)]
 fn body<V: Simd>(block: &FactorBlock) -> FactorMagnitudes {
-    let (mut magnitude, mut spread) = (Lanes::ONE, Lanes::ONE);
-    let (mut small, mut highest) = (Lanes::ONE, Lanes::ONE);
+    let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
+    let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
     for (a, b) in block.a.iter().zip(&block.b) {
         let gap = V::abs(a.sub::<V>(*b));
         let top = V::max(V::abs(*a), V::abs(*b));
         magnitude = magnitude.mul::<V>(top);
-        small = small.mul::<V>(V::min(Lanes::ONE, top));
-        spread = spread.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
-        highest = V::max(highest, spread);
+        small = small.mul::<V>(V::min(Lanes::ONES, top));
+        ratio_product = ratio_product.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
+        highest = V::max(highest, ratio_product);
     }
-    FactorMagnitudes { magnitude, spread, small, highest }
+    FactorMagnitudes { magnitude, ratio_product, small, highest }
 }

@@ -1,5 +1,5 @@
-//! What an index asks of a product game: averages over [`Measure`]s of values of players, or [`Averages`] of
-//! interactions of sets.
+//! The computation that an index needs of a product game: averages over an [`InclusionMeasure`] of players'
+//! values, or [`SizeWeightings`] of interactions of sets.
 //!
 //! With `I_T(t) = Σ_p w_p Π_{j∈T}(a_pj - b_pj) Π_{l∉T}((1-t) b_pl + t a_pl)`, which is `Σ_{S⊇T} t^(|S|-|T|)
 //! m(S)` in terms of the game's Möbius transform m, each index is an integral of `I_T`, whose density follows
@@ -22,7 +22,7 @@
 use super::interaction_weights::{SizeWeighting, SizeWeightings, binomial};
 use super::interactions::Interactions;
 use super::owen::OwenValues;
-use super::product::{PlayerValues, ProductGame, read};
+use super::product::{PlayerValues, ProductGame, accumulate};
 use super::rule::InclusionMeasure;
 use super::set_error_bounds::RowErrorBounds;
 use super::sets::Sets;
@@ -32,24 +32,24 @@ use crate::error::Result;
 use crate::index::{Interaction, ValueIndex};
 use crate::simd::Isa;
 
-/// What is averaged.
+/// The quantity that is averaged.
 pub(crate) enum IndexComputation {
-    /// What players add.
+    /// Values of players.
     Players(InclusionMeasure),
-    /// What players add where unions stand together.
+    /// Values of players under a coalition structure (Owen values).
     Unions(CoalitionTree),
-    /// What sets of players add together.
+    /// Interactions of sets of players.
     Sets {
-        /// By size.
+        /// For each set size.
         averages: SizeWeightings,
-        /// What each set gets of each larger one, by the number of players that this has more, from 1.
+        /// The share that each set receives of each larger one, by the number of additional players, from 1.
         shares: Vec<f64>,
         /// Whether all values add up to the prediction less the base value.
         adds_up: bool,
     },
 }
 
-/// What is found.
+/// Values of an index and their error bounds.
 pub(crate) struct IndexValues {
     /// Rows × outputs × sets: players, and then larger sets (see [`Sets`]).
     pub(crate) values: Vec<f64>,
@@ -58,7 +58,7 @@ pub(crate) struct IndexValues {
 }
 
 impl IndexComputation {
-    /// Of an index, and a tree of unions if there are some.
+    /// The computation for an index, with its tree of unions if there is one.
     pub(crate) fn new(index: ValueIndex, unions: Option<&CoalitionTree>) -> Self {
         match unions {
             Some(tree) => Self::Unions(tree.clone()),
@@ -68,7 +68,7 @@ impl IndexComputation {
 }
 
 impl IndexValues {
-    /// What parts found of rows after rows.
+    /// Joins the results of consecutive parts of the rows.
     pub(crate) fn join(parts: impl IntoIterator<Item = (Vec<f64>, Vec<f64>)>) -> Self {
         let (values, error): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         Self { values: values.concat(), error: error.concat() }
@@ -79,11 +79,17 @@ impl From<ValueIndex> for IndexComputation {
     fn from(index: ValueIndex) -> Self {
         let (kind, order) = match index {
             ValueIndex::Shapley | ValueIndex::Owen => return Self::Players(InclusionMeasure::Lebesgue),
-            ValueIndex::Banzhaf { chance } => return Self::Players(InclusionMeasure::at(chance)),
+            ValueIndex::Banzhaf { inclusion_probability } => {
+                return Self::Players(InclusionMeasure::point(inclusion_probability));
+            }
             ValueIndex::BetaShapley { alpha, beta } => {
                 return Self::Players(InclusionMeasure::beta(beta, alpha));
             }
-            ValueIndex::Semivalue(chances) => return Self::Players(InclusionMeasure::of(chances.all())),
+            ValueIndex::Semivalue(inclusion_distribution) => {
+                return Self::Players(InclusionMeasure::discrete(
+                    inclusion_distribution.weighted_probabilities(),
+                ));
+            }
             ValueIndex::Interaction { kind, order } => (kind, order),
         };
         let average = |size: usize| match kind {
@@ -103,14 +109,14 @@ impl From<ValueIndex> for IndexComputation {
     }
 }
 
-/// Bernoulli's numbers from the first, -½.
+/// The first `count` Bernoulli numbers, from -½ on.
 fn bernoulli(count: usize) -> Vec<f64> {
-    let mut all = vec![1.0];
+    let mut numbers = vec![1.0];
     for m in 1..=count {
-        let sum: f64 = all.iter().enumerate().map(|(k, b)| binomial(m + 1, k) * b).sum();
-        all.push(-sum / (m + 1) as f64);
+        let sum: f64 = numbers.iter().enumerate().map(|(k, b)| binomial(m + 1, k) * b).sum();
+        numbers.push(-sum / (m + 1) as f64);
     }
-    all.split_off(1)
+    numbers.split_off(1)
 }
 
 impl IndexComputation {
@@ -119,8 +125,8 @@ impl IndexComputation {
         if let Self::Sets { averages, .. } = self { averages.order() } else { 1 }
     }
 
-    /// What pairs average, if these are the largest sets that get a value. What smaller sets get of them
-    /// takes nothing from them.
+    /// The weighting of pairs, if pairs are the largest sets that get a value; smaller sets take nothing from
+    /// them.
     pub(crate) fn pair_weighting(&self) -> Option<SizeWeightings> {
         match self {
             Self::Sets { averages, .. } if averages.order() == 2 => Some(averages.of_largest()),
@@ -128,17 +134,17 @@ impl IndexComputation {
         }
     }
 
-    /// The sets of so many players that get a value; `None` for players alone.
+    /// The sets that get a value in a game of `players` players; `None` if only single players do.
     pub(crate) fn subsets(&self, players: usize) -> Option<Vec<Vec<usize>>> {
         if self.order() == 1 {
             return None;
         }
-        let mut all = Vec::new();
-        Sets::new(players, self.order()).for_each(|set| all.push(set.to_vec()));
-        Some(all)
+        let mut sets = Vec::new();
+        Sets::new(players, self.order()).for_each(|set| sets.push(set.to_vec()));
+        Some(sets)
     }
 
-    /// The values of so many players, and outputs, of all rows of a game.
+    /// Computes the values of all rows of a game with these numbers of players and outputs.
     ///
     /// # Errors
     /// Those of the game.
@@ -146,16 +152,17 @@ impl IndexComputation {
         &self,
         game: &G,
         isa: Isa,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
         (players, outputs): (usize, usize),
     ) -> Result<IndexValues> {
         match self {
             Self::Players(measure) => {
-                let parts = read(game, (isa, measure), watch, || PlayerValues::new(players, outputs))?;
+                let parts =
+                    accumulate(game, (isa, measure), control, || PlayerValues::new(players, outputs))?;
                 Ok(IndexValues::join(parts.into_iter().map(|part| (part.values, part.error))))
             }
             Self::Unions(tree) => {
-                let parts = read(game, (isa, &InclusionMeasure::Lebesgue), watch, || {
+                let parts = accumulate(game, (isa, &InclusionMeasure::Lebesgue), control, || {
                     OwenValues::new(tree, players, outputs)
                 })?;
                 Ok(IndexValues::join(parts.into_iter().map(|part| (part.values, part.error))))
@@ -163,15 +170,15 @@ impl IndexComputation {
             Self::Sets { averages, .. } => {
                 let sets = Sets::new(players, averages.order());
                 let new = || Interactions::new(averages, &sets, outputs);
-                let parts = read(game, (isa, &InclusionMeasure::Lebesgue), watch, new)?;
-                let mut found = IndexValues { values: Vec::new(), error: Vec::new() };
+                let parts = accumulate(game, (isa, &InclusionMeasure::Lebesgue), control, new)?;
+                let mut result = IndexValues { values: Vec::new(), error: Vec::new() };
                 for mut part in parts {
-                    for (g, own) in part.indices.chunks_exact_mut(sets.len()).enumerate() {
-                        found.error.push(self.finish(&part.errors.of(g), own, &sets));
+                    for (g, values) in part.indices.chunks_exact_mut(sets.len()).enumerate() {
+                        result.error.push(self.finish(&part.errors.row_bounds(g), values, &sets));
                     }
-                    found.values.append(&mut part.indices);
+                    result.values.append(&mut part.indices);
                 }
-                Ok(found)
+                Ok(result)
             }
         }
     }
@@ -190,19 +197,19 @@ impl IndexComputation {
     }
 }
 
-/// Gives each set what it gets of larger ones.
+/// Adds to each set its shares of larger sets' values.
 fn distribute_to_subsets(shares: &[f64], values: &mut [f64], sets: &Sets) {
     if shares.is_empty() {
         return;
     }
-    let (own, mut part, mut at) = (values.to_vec(), Vec::new(), 0);
+    let (original, mut part, mut position) = (values.to_vec(), Vec::new(), 0);
     sets.for_each(|set| {
         // All subsets but none and all, by their bits.
         for mask in 1..(1_usize << set.len()) - 1 {
             part.clear();
             part.extend(set.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, j)| *j));
-            values[sets.index_of(&part)] += shares[set.len() - part.len() - 1] * own[at];
+            values[sets.index_of(&part)] += shares[set.len() - part.len() - 1] * original[position];
         }
-        at += 1;
+        position += 1;
     });
 }

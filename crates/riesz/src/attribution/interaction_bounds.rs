@@ -1,4 +1,4 @@
-//! How strong interactions of pairs can be, by player, without valuing any.
+//! Upper bounds on the size of pair interactions by player, without valuing any pair.
 //!
 //! With the ratios r of [interactions](super::interactions) the interaction of a pair is `Σ W r_j r_l` over
 //! points, reference rows and nodes, so that by Cauchy's and Schwarz's inequality it is `u_j u_l` at most,
@@ -35,115 +35,116 @@ pub(super) fn single_output_terms<'w>(
     let mut run = terms.run;
     if terms.coef.len() > 1 {
         // What several outputs are weighed by afterwards.
-        let largest = coef[0].iter().flat_map(|lanes| lanes.0).fold(1.0, |most: f64, c| most.max(c.abs()));
+        let largest =
+            coef[0].iter().flat_map(|lanes| lanes.0).fold(1.0, |max_size: f64, c| max_size.max(c.abs()));
         run.rounding = RoundingUnits { floor: largest * run.rounding.floor, ..run.rounding };
     }
     weighed.fold(run, coef).0
 }
 
-/// How strong players' interactions can be.
+/// Upper bounds on the interactions of each player.
 #[derive(Default)]
 pub(crate) struct PlayerBound {
-    /// By player u: no interaction is larger than the product of its players', but for `error`.
-    pub(crate) whole: Vec<f64>,
-    /// Nor farther from that of means over nodes than the product of these.
+    /// For each player j, a number u_j such that no interaction of a pair exceeds `u_j u_l` but for `error`.
+    pub(crate) interaction: Vec<f64>,
+    /// Strengths for the difference between an interaction and that of the means over nodes.
     pub(crate) apart: Vec<f64>,
     /// A bound on the error of each interaction, but for its summing up.
     pub(crate) error: f64,
 }
 
-/// How strong the interactions of each player can be, in a game of one row.
+/// Accumulates bounds on the interactions of each player, in a game of one row.
 pub(crate) struct InteractionBounds<'a> {
     rules: RuleCache<'a>,
     output: usize,
-    /// By player, the squares.
-    whole: Vec<f64>,
+    /// For each player, the squares of the bounds.
+    interaction: Vec<f64>,
     apart: Vec<f64>,
     error: f64,
     /// Numbers that were summed up.
     summed: usize,
     weighed: ScaledTerms,
     nodes: NodeSums,
-    /// By active factor, whole and apart.
+    /// For each active factor, the two sums of squares: without and with the mean subtracted.
     sums: Vec<[Lanes; 2]>,
 }
 
 impl<'a> InteractionBounds<'a> {
-    /// Of interactions that are averaged as the first size of `averages` is.
+    /// An accumulator for interactions averaged as the first size of `averages` is.
     pub(crate) fn new(averages: &'a SizeWeightings, players: usize, output: usize) -> Self {
-        let (whole, apart, sums) = (vec![0.0; players], vec![0.0; players], Vec::new());
+        let (interaction, apart, sums) = (vec![0.0; players], vec![0.0; players], Vec::new());
         let (rules, nodes, weighed) = (RuleCache::new(averages), NodeSums::default(), ScaledTerms::default());
-        Self { rules, output, whole, apart, error: 0.0, summed: 0, weighed, nodes, sums }
+        Self { rules, output, interaction, apart, error: 0.0, summed: 0, weighed, nodes, sums }
     }
 
-    /// What was found, rounded up.
+    /// The bounds, rounded up.
     pub(crate) fn finish(self) -> PlayerBound {
         let up = 1.0 + 2.0 * f64::EPSILON * (self.summed + 8) as f64;
         let root = |squares: Vec<f64>| squares.iter().map(|square| (up * square).sqrt() * up).collect();
-        PlayerBound { whole: root(self.whole), apart: root(self.apart), error: self.error }
+        PlayerBound { interaction: root(self.interaction), apart: root(self.apart), error: self.error }
     }
 }
 
 impl TermAccumulator for InteractionBounds<'_> {
-    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+    fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         debug_assert!(rows.len() == 1, "a game of several rows");
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         if terms.players.is_empty() {
             return;
         }
-        let Self { rules, output, whole, apart, error, summed, weighed, nodes, sums } = self;
+        let Self { rules, output, interaction: whole, apart, error, summed, weighed, nodes, sums } = self;
         let run = single_output_terms(terms, *output, weighed);
         let (count, height) = (run.players, rules.averages().heights[0]);
         let choices = rules.averages().choices(count);
         sums.clear();
         sums.resize(count, [Lanes::ZERO; 2]);
         let mut block = FactorBlock::default();
-        for at in 0..run.weights.len() {
-            let found = engine.block(&run, at, &choices, &mut block);
-            *error += per_set_error(2, height, found.error);
+        for index in 0..run.weights.len() {
+            let bounds = engine.block(&run, index, &choices, &mut block);
+            *error += per_set_error(2, height, bounds.error);
             if count < 2 {
                 continue;
             }
-            let rule = rules.at(&found.choice);
+            let rule = rules.rule(&bounds.choice);
             *summed += rule.len() + 1;
             nodes.add_up(engine.isa, &block, &rule);
             nodes.squares(sums);
         }
         *summed += LANES;
-        for (&k, [own, rest]) in run.active.iter().zip(sums.iter()) {
+        for (&k, [square_sum, centred_sum]) in run.active.iter().zip(sums.iter()) {
             let player = terms.players[k as usize];
-            whole[player] += own.sum();
-            apart[player] += rest.sum();
+            whole[player] += square_sum.sum();
+            apart[player] += centred_sum.sum();
         }
     }
 }
 
 /// The nodes of a block, summed up.
 pub(super) struct NodeSums {
-    /// By factor the ratios at a node, `Σ |W| r` and `Σ |W| r²`.
+    /// For each factor, the ratios at a node, `Σ |W| r` and `Σ |W| r²`.
     ratios: Vec<Lanes>,
     firsts: Vec<Lanes>,
     seconds: Vec<Lanes>,
     /// `Σ |W|`, or 0 where there are no means.
     weight: Lanes,
-    /// What the sums are off, relatively.
-    off: Lanes,
+    /// The relative error of the sums.
+    relative_error: Lanes,
 }
 
 impl Default for NodeSums {
     fn default() -> Self {
         let (ratios, firsts, seconds) = (Vec::new(), Vec::new(), Vec::new());
-        Self { ratios, firsts, seconds, weight: Lanes::ZERO, off: Lanes::ZERO }
+        Self { ratios, firsts, seconds, weight: Lanes::ZERO, relative_error: Lanes::ZERO }
     }
 }
 
 impl NodeSums {
     pub(super) fn add_up(&mut self, isa: Isa, block: &FactorBlock, rule: &[SharedNode]) {
-        for own in [&mut self.ratios, &mut self.firsts, &mut self.seconds] {
-            own.clear();
-            own.resize(block.a.len(), Lanes::ZERO);
+        for sums in [&mut self.ratios, &mut self.firsts, &mut self.seconds] {
+            sums.clear();
+            sums.resize(block.a.len(), Lanes::ZERO);
         }
         add_up(isa, block, rule, self);
         if rule.iter().any(|node| node.weights[0] < 0.0) {
@@ -151,16 +152,17 @@ impl NodeSums {
         }
     }
 
-    /// Adds `Σ |W| r²`, and what is left of it without the mean, rounded up.
+    /// Adds `Σ |W| r²`, and the same without the mean, rounded up.
     fn squares(&self, sums: &mut [[Lanes; 2]]) {
-        let (weight, off) = (self.weight, self.off);
+        let (weight, relative_error) = (self.weight, self.relative_error);
         let inverse = weight.map2(weight, |weight, _| if weight > 0.0 { 1.0 / weight } else { 0.0 });
-        for ((first, second), [whole, apart]) in self.firsts.iter().zip(&self.seconds).zip(sums) {
-            let (up, mean) = (off.mul::<Plain>(*second), first.mul::<Plain>(*first).mul::<Plain>(inverse));
-            *whole = whole.add::<Plain>(second.add::<Plain>(up));
-            let rest = second.map2(mean, |second, mean| (second - mean).max(0.0));
+        for ((first, second), [interaction, apart]) in self.firsts.iter().zip(&self.seconds).zip(sums) {
+            let (up, mean) =
+                (relative_error.mul::<Plain>(*second), first.mul::<Plain>(*first).mul::<Plain>(inverse));
+            *interaction = interaction.add::<Plain>(second.add::<Plain>(up));
+            let centred = second.map2(mean, |second, mean| (second - mean).max(0.0));
             // Off are the two, and the mean's share of an interaction.
-            *apart = apart.add::<Plain>(Lanes::splat(10.0).fma::<Plain>(up, rest));
+            *apart = apart.add::<Plain>(Lanes::splat(10.0).fma::<Plain>(up, centred));
         }
     }
 
@@ -182,15 +184,15 @@ fn add_up_body<V: Simd>(block: &FactorBlock, rule: &[SharedNode], out: &mut Node
     let count = block.a.len();
     let (ratios, firsts, seconds) =
         (&mut out.ratios[..count], &mut out.firsts[..count], &mut out.seconds[..count]);
-    let (mut weights, mut most, mut short) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+    let (mut weights, mut max_lost, mut short) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
     for node in rule {
-        let (mut product, mut lost) = (Lanes::ONE, Lanes::splat(count as f64));
+        let (mut product, mut lost) = (Lanes::ONES, Lanes::splat(count as f64));
         for l in 0..count {
             let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
-            let least = V::max(top.mul::<V>(Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
+            let divisor = V::max(top.mul::<V>(Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
             let factor = block.factor::<V>(l, node.t, node.s);
-            let size = V::max(V::abs(factor), least);
-            let inverse = V::div(Lanes::ONE, size);
+            let size = V::max(V::abs(factor), divisor);
+            let inverse = V::div(Lanes::ONES, size);
             product = product.mul::<V>(size);
             ratios[l] = block.a[l].sub::<V>(block.b[l]).mul::<V>(inverse);
             // Where a factor is negative or too small.
@@ -200,14 +202,14 @@ fn add_up_body<V: Simd>(block: &FactorBlock, rule: &[SharedNode], out: &mut Node
         }
         let weight = V::abs(block.weight).mul::<V>(product).mul::<V>(Lanes::splat(node.weights[0].abs()));
         weights = weights.add::<V>(weight);
-        most = V::max(most, lost);
+        max_lost = V::max(max_lost, lost);
         for l in 0..count {
-            let own = weight.mul::<V>(ratios[l]);
-            firsts[l] = firsts[l].add::<V>(own);
-            seconds[l] = own.fma::<V>(ratios[l], seconds[l]);
+            let weighted = weight.mul::<V>(ratios[l]);
+            firsts[l] = firsts[l].add::<V>(weighted);
+            seconds[l] = weighted.fma::<V>(ratios[l], seconds[l]);
         }
     }
     out.weight = weights.map2(short, |weight, short| if short > 0.0 { 0.0 } else { weight });
-    let roundings = most.add::<V>(Lanes::splat(rule.len() as f64));
-    out.off = roundings.mul::<V>(Lanes::splat(8.0 * f64::EPSILON));
+    let roundings = max_lost.add::<V>(Lanes::splat(rule.len() as f64));
+    out.relative_error = roundings.mul::<V>(Lanes::splat(8.0 * f64::EPSILON));
 }

@@ -1,5 +1,5 @@
-//! Over which t the interaction of a set is averaged, by the size of the set: points, and densities that are
-//! polynomials. All sizes share one rule.
+//! The density over t by which the interaction of a set is averaged, by the size of the set: points, and
+//! densities that are polynomials. All sizes share one quadrature rule.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ pub(crate) enum SizeWeighting {
     /// The density `k (1 - t)^(k-1)`: of a random order of players, the t at which the first of k of them
     /// joins.
     First(usize),
-    /// Of sets of some size within a sum that goes to sets of `order` players, see [`faithful`].
+    /// Sets of `size` players within a sum that is distributed to sets of `order` players, see
+    /// [`faithful_density`].
     Faithful {
         /// The size.
         size: usize,
@@ -44,7 +45,7 @@ impl SizeWeighting {
         }
     }
 
-    /// A bound on |density|, and at least 1.
+    /// A bound on |density| that is at least 1.
     fn largest(self) -> f64 {
         match self {
             Self::At(_) | Self::Uniform => 1.0,
@@ -53,10 +54,10 @@ impl SizeWeighting {
             // largest value more than there (Markov's inequality).
             Self::Faithful { size, order } => {
                 let steps = 20 * self.degree().pow(2);
-                let at = |k: usize| {
+                let density_at = |k: usize| {
                     faithful_density(size, order, k as f64 / steps as f64, 1.0 - k as f64 / steps as f64)
                 };
-                (0..=steps).map(|k| 1.06 * at(k).abs()).fold(1.0, f64::max)
+                (0..=steps).map(|k| 1.06 * density_at(k).abs()).fold(1.0, f64::max)
             }
         }
     }
@@ -64,17 +65,17 @@ impl SizeWeighting {
 
 /// The density by which Tsai, Yeh and Ravikumar 2023 (theorem 19) average interactions of `size` players in
 /// the faithful Shapley index of this order. Their weight of m(S), with s = |S| > order, is `(-1)^(order -
-/// size) size/(order + size) C(order, size) C(s - 1, order) / C(s + order - 1, order +
-/// size)`, and it is 0 for `size < s ≤ order`. With the weight `∫ t^(s - size) ρ(t) dt` that makes tρ
-/// orthogonal to all polynomials of a degree less than `order - size`: ρ is `t^(size-1) (1-t)^(size-1)` times
-/// Jacobi's polynomial of that degree for the density `t^size (1-t)^(size-1)`, and the mass 1 scales it.
+/// size) size/(order + size) C(order, size) C(s - 1, order) / C(s + order - 1, order + size)`, and it is 0
+/// for `size < s ≤ order`. It equals `∫ t^(s - size) ρ(t) dt` for the ρ that makes tρ orthogonal to all
+/// polynomials of a degree less than `order - size`: ρ is `t^(size-1) (1-t)^(size-1)` times Jacobi's
+/// polynomial of that degree for the density `t^size (1-t)^(size-1)`, scaled to mass 1.
 fn faithful_density(size: usize, order: usize, t: f64, s: f64) -> f64 {
     let (n, alpha, beta) = (order - size, size - 1, size);
-    let terms = |of: &dyn Fn(usize) -> f64| -> f64 {
+    let terms = |term: &dyn Fn(usize) -> f64| -> f64 {
         (0..=n)
             .map(|k| {
                 let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
-                sign * binomial(n + alpha, n - k) * binomial(n + beta, k) * of(k)
+                sign * binomial(n + alpha, n - k) * binomial(n + beta, k) * term(k)
             })
             .sum()
     };
@@ -87,9 +88,9 @@ fn faithful_density(size: usize, order: usize, t: f64, s: f64) -> f64 {
     terms(&powers) / terms(&integral)
 }
 
-/// Of n things, how many ways to take k.
+/// The binomial coefficient C(n, k).
 pub(crate) fn binomial(n: usize, k: usize) -> f64 {
-    if k > n { 0.0 } else { (0..k).fold(1.0, |all, i| all * (n - i) as f64 / (i + 1) as f64) }
+    if k > n { 0.0 } else { (0..k).fold(1.0, |product, i| product * (n - i) as f64 / (i + 1) as f64) }
 }
 
 /// One node of a rule that several averages share.
@@ -98,7 +99,7 @@ pub(crate) struct SharedNode {
     /// t and `1 - t`.
     pub(crate) t: f64,
     pub(crate) s: f64,
-    /// By size of the set, from 1.
+    /// For each size of the set, from 1.
     pub(crate) weights: Vec<f64>,
 }
 
@@ -106,12 +107,12 @@ pub(crate) struct SharedNode {
 #[derive(Debug, Clone)]
 pub(crate) struct SizeWeightings {
     sizes: Vec<SizeWeighting>,
-    /// By size, a bound on |density|, with what its values are off for rounding of t.
+    /// For each size, a bound on |density|, including the effect of rounding t.
     pub(crate) heights: Vec<f64>,
 }
 
 impl SizeWeightings {
-    /// Of sets of 1, 2, … players.
+    /// Weightings of the sets of 1, 2, … players.
     pub(crate) fn new(sizes: Vec<SizeWeighting>) -> Self {
         // By Markov's inequality a density's slope is at most twice the square of its degree times its
         // largest value.
@@ -125,7 +126,7 @@ impl SizeWeightings {
         self.sizes.len()
     }
 
-    /// That of the largest sets alone.
+    /// The weighting of the largest sets alone.
     pub(crate) fn of_largest(&self) -> Self {
         Self::new(self.sizes.last().copied().into_iter().collect())
     }
@@ -141,20 +142,21 @@ impl SizeWeightings {
         InclusionMeasure::Lebesgue.choices(players)
     }
 
-    /// The rule where `choice` serves a uniform average. The other densities, whose absolute values are at
-    /// most some number, are as exact relative to it with half as many nodes more as their degree (on an
-    /// ellipse of parameter ρ a polynomial of degree q is at most `ρ^q` times what it is within).
+    /// The rule for blocks that `choice` serves under a uniform average. The other densities, whose absolute
+    /// values are bounded, reach the same accuracy relative to that bound with half as many additional nodes
+    /// as their degree (on an ellipse of parameter ρ a polynomial of degree q is at most `ρ^q` times its
+    /// largest value within).
     pub(crate) fn rule(&self, choice: &RuleChoice) -> Vec<SharedNode> {
         let degree = self.sizes.iter().map(|average| average.degree()).max().unwrap_or(0);
         let order = self.order();
         let mut out: Vec<SharedNode> = Vec::new();
         for (size, average) in self.sizes.iter().enumerate() {
             let SizeWeighting::At(t) = *average else { continue };
-            let at = out.iter().position(|node| node.t == t).unwrap_or_else(|| {
+            let position = out.iter().position(|node| node.t == t).unwrap_or_else(|| {
                 out.push(SharedNode { t, s: 1.0 - t, weights: vec![0.0; order] });
                 out.len() - 1
             });
-            out[at].weights[size] = 1.0;
+            out[position].weights[size] = 1.0;
         }
         if self.sizes.iter().any(|average| !matches!(average, SizeWeighting::At(_))) {
             let nodes = InclusionMeasure::Lebesgue;
@@ -179,13 +181,13 @@ impl<'a> RuleCache<'a> {
         Self { averages, kept: Vec::new() }
     }
 
-    /// What they are rules of.
+    /// The weightings that the cached rules belong to.
     pub(crate) fn averages(&self) -> &'a SizeWeightings {
         self.averages
     }
 
-    /// See [`Averages::rule`].
-    pub(crate) fn at(&mut self, choice: &RuleChoice) -> Arc<[SharedNode]> {
+    /// The cached [`SizeWeightings::rule`].
+    pub(crate) fn rule(&mut self, choice: &RuleChoice) -> Arc<[SharedNode]> {
         if self.kept.len() <= choice.nodes {
             self.kept.resize(choice.nodes + 1, None);
         }
@@ -198,7 +200,7 @@ impl<'a> RuleCache<'a> {
 mod tests {
     use super::*;
 
-    /// The weights of m(S) that the densities give are those of the theorem.
+    /// The densities give the weights of m(S) in the theorem.
     #[test]
     fn faithful_densities_give_the_published_weights() {
         for order in 2..=8_usize {
@@ -206,10 +208,10 @@ mod tests {
                 let sign = if (order - size) % 2 == 0 { 1.0 } else { -1.0 };
                 for s in size..20 {
                     let rule = InclusionMeasure::Lebesgue;
-                    let of = |n: &super::super::rule::Node| {
+                    let integrand = |n: &super::super::rule::Node| {
                         n.weight * faithful_density(size, order, n.t, n.s) * n.t.powi((s - size) as i32)
                     };
-                    let found: f64 = rule.rule(24).iter().map(of).sum();
+                    let actual: f64 = rule.rule(24).iter().map(integrand).sum();
                     let published = if s <= order {
                         f64::from(u8::from(s == size))
                     } else {
@@ -218,7 +220,7 @@ mod tests {
                             * binomial(s - 1, order)
                             / binomial(s + order - 1, order + size)
                     };
-                    assert!((found - published).abs() < 1e-9, "{order} {size} {s}: {found} {published}");
+                    assert!((actual - published).abs() < 1e-9, "{order} {size} {s}: {actual} {published}");
                 }
             }
         }

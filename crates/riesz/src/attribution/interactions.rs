@@ -1,4 +1,4 @@
-//! Interactions of all sets of up to so many players, read off product games.
+//! Interactions of all sets of players up to a given size in product games.
 //!
 //! Of a product `w Π_l f_l(t)` with `f_l = (1-t) b_l + t a_l` the interaction of T is
 //! `I_T(t) = w Π_{j∈T} (a_j - b_j) Π_{l∉T} f_l`, or `W Π_{j∈T} r_j` with `W = w Π f_l` and
@@ -29,7 +29,7 @@ pub(crate) struct Interactions<'a> {
     outputs: usize,
     /// Rows × outputs × sets.
     pub(crate) indices: Vec<f64>,
-    /// By row and output.
+    /// For each row and output.
     pub(crate) errors: SetErrorBounds,
     ratios: FactorRatios,
     weighed: ScaledTerms,
@@ -84,10 +84,11 @@ impl<'a> Interactions<'a> {
         let (sets, indices) = (self.sets, &mut self.indices);
         let mut add = |set: &[usize], value: Lanes| {
             let players: Vec<usize> = set.iter().map(|&l| owners[run.active[l] as usize]).collect();
-            let at = sets.index_of(&players);
+            let index = sets.index_of(&players);
             for (o, coef) in coef.iter().enumerate() {
-                let own = value.mul::<Plain>(*coef).mul::<Plain>(Lanes::splat(node.weights[set.len() - 1]));
-                indices[(games + o) * sets.len() + at] += own.sum();
+                let weighted =
+                    value.mul::<Plain>(*coef).mul::<Plain>(Lanes::splat(node.weights[set.len() - 1]));
+                indices[(games + o) * sets.len() + index] += weighted.sum();
             }
         };
         descend(&factor, &gap, block.weight, sets.order(), &mut set, &mut add);
@@ -105,18 +106,18 @@ fn descend(
     add: &mut impl FnMut(&[usize], Lanes),
 ) {
     let count = factor.len();
-    let of = |l: usize| if set.contains(&l) { Lanes::ONE } else { factor[l] };
+    let set_factor = |l: usize| if set.contains(&l) { Lanes::ONES } else { factor[l] };
     // Products of those before and after.
     let mut after = vec![weight; count + 1];
-    (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(of(l)));
-    let mut before = Lanes::ONE;
+    (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(set_factor(l)));
+    let mut before = Lanes::ONES;
     let from = set.last().map_or(0, |l| l + 1);
-    (0..from).for_each(|l| before = before.mul::<Plain>(of(l)));
+    (0..from).for_each(|l| before = before.mul::<Plain>(set_factor(l)));
     for l in from..count {
-        let rest = before.mul::<Plain>(after[l + 1]);
+        let remaining = before.mul::<Plain>(after[l + 1]);
         before = before.mul::<Plain>(factor[l]);
         set.push(l);
-        add(set, rest.mul::<Plain>(gap[l]));
+        add(set, remaining.mul::<Plain>(gap[l]));
         if set.len() < order {
             descend(factor, gap, weight.mul::<Plain>(gap[l]), order, set, add);
         }
@@ -126,17 +127,17 @@ fn descend(
 
 impl TermAccumulator for Interactions<'_> {
     /// Tiles of the same rows add up.
-    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+    fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         let games = rows.len() * self.outputs;
         self.indices.resize(games * self.sets.len(), 0.0);
         self.errors.resize(games);
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let ProductTerms { row, players: owners, run, coef, .. } = *terms;
         let (games, order) = (row * self.outputs, self.sets.order());
         if owners.is_empty() {
-            // A constant adds nothing, and is rounded like any other term.
+            // A constant has no interactions, but its rounding counts like any other term's.
             for (o, size) in terms.constants().enumerate() {
                 self.errors.add_end_errors(games + o, f64::EPSILON * run.rounding.units * size);
             }
@@ -148,23 +149,23 @@ impl TermAccumulator for Interactions<'_> {
         let choices = self.rules.averages().choices(run.players);
         self.ratios.resize(active.len(), order);
         let mut block = FactorBlock::default();
-        for at in 0..run.weights.len() {
-            let found = engine.block(&run, at, &choices, &mut block);
+        for index in 0..run.weights.len() {
+            let bounds = engine.block(&run, index, &choices, &mut block);
             let symmetric = block.elementary_symmetric(order);
             for (o, coef) in coef.iter().enumerate() {
-                let error = coef[at].map2(found.error, |c, e| c.abs() * e);
+                let error = coef[index].map2(bounds.error, |c, e| c.abs() * e);
                 self.errors.add_block(games + o, error, &symmetric, &self.rules.averages().heights);
             }
-            let own: Vec<Lanes> = coef.iter().map(|coef| coef[at]).collect();
-            let rule = self.rules.at(&found.choice);
-            self.ratios.begin(&own);
+            let coefficients: Vec<Lanes> = coef.iter().map(|coef| coef[index]).collect();
+            let rule = self.rules.rule(&bounds.choice);
+            self.ratios.begin(&coefficients);
             for node in rule.iter() {
                 if self.ratios.len() == SAMPLE_CAPACITY {
                     self.flush(row, owners, active, engine);
-                    self.ratios.begin(&own);
+                    self.ratios.begin(&coefficients);
                 }
                 if !self.ratios.push(engine.isa, &block, node, SMALLEST) {
-                    self.undivided(row, owners, &run, &block, node, &own);
+                    self.undivided(row, owners, &run, &block, node, &coefficients);
                     self.drift(games..games + self.outputs);
                 }
             }
@@ -173,11 +174,11 @@ impl TermAccumulator for Interactions<'_> {
         self.weighed = weighed;
     }
 
-    fn asked(&mut self, _players: &[usize]) -> PowerRequest<'_> {
+    fn power_request(&mut self, _players: &[usize]) -> PowerRequest<'_> {
         PowerRequest::Sets(self.rules.averages())
     }
 
-    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
+    fn add_power_block(&mut self, powers: &PowerTerms<'_>, block: usize, result: &PowerResult<'_>) {
         let (games, count) = (powers.row * self.outputs, self.sets.len());
         if block == 0 {
             self.places.clear();
@@ -188,17 +189,17 @@ impl TermAccumulator for Interactions<'_> {
         }
         for (o, coef) in powers.coef.iter().enumerate() {
             let out = &mut self.indices[(games + o) * count..][..count];
-            for (at, value) in self.places.iter().zip(found.values.iter().chain(found.larger)) {
-                out[*at] += coef[block].mul::<Plain>(*value).sum();
+            for (index, value) in self.places.iter().zip(result.values.iter().chain(result.larger)) {
+                out[*index] += coef[block].mul::<Plain>(*value).sum();
             }
-            let error = coef[block].map2(found.error, |c, e| c.abs() * e).sum();
+            let error = coef[block].map2(result.error, |c, e| c.abs() * e).sum();
             self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages().heights);
         }
         self.drift(games..games + self.outputs);
     }
 
-    /// What is kept until all is read are numbers alone.
-    fn end(&mut self) {
+    /// Drops the scratch memory; only the results are kept until all parts are done.
+    fn finish_tile(&mut self) {
         (self.ratios, self.weighed) = (FactorRatios::default(), ScaledTerms::default());
     }
 }

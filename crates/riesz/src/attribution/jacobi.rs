@@ -1,9 +1,9 @@
 //! Gauss–Jacobi rules, for averages over a Beta distribution on [0, 1].
 //!
 //! Nodes are the roots of orthogonal polynomials: eigenvalues of the Jacobi matrix (Golub and Welsch 1969),
-//! improved by Newton's method with twice the digits, so that nodes and weights are right to the last digit
-//! but one, however light a weight is. The crate gauss-quad 0.3.2 puts the middle node of odd rules at 0, off
-//! by up to 0.36.
+//! improved by Newton's method in double-double arithmetic. Nodes and weights are right to the last digit but
+//! one, however small a weight is. The crate gauss-quad 0.3.2 puts the middle node of odd rules at 0, with an
+//! error of up to 0.36.
 
 use twofloat::TwoFloat;
 
@@ -12,30 +12,30 @@ use crate::linalg::{Matrix, symmetric_eigen};
 /// The recurrence `√B_{k+1} p_{k+1} = (x - A_k) p_k - √B_k p_{k-1}` of polynomials that are orthonormal on
 /// [-1, 1] under the density that is proportional to `(1 - x)^a (1 + x)^b`: `A_k` and `√B_{k+1}`.
 fn recurrence(count: usize, a: f64, b: f64) -> Vec<[TwoFloat; 2]> {
-    let (one, a, b) = (TwoFloat::from(1.0), TwoFloat::from(a), TwoFloat::from(b));
+    let (unit, a, b) = (TwoFloat::from(1.0), TwoFloat::from(a), TwoFloat::from(b));
     let sum = a + b;
-    let at = |k: usize| {
+    let coefficients = |k: usize| {
         let k = TwoFloat::from(k as f64);
         // 2k + a + b, and next k's.
-        let (now, k1) = (k + k + sum, k + one);
-        let next = now + one + one;
+        let (now, k1) = (k + k + sum, k + unit);
+        let next = now + unit + unit;
         // At k = 0 a factor of a + b would be divided by itself.
         let shift =
             if k == 0.0 { twofloat_div(b - a, next) } else { twofloat_div(b * b - a * a, now * next) };
-        let last = if k == 0.0 { one } else { twofloat_div(k1 + sum, next - one) };
-        (shift, twofloat_div(k1 * (k1 + a) * (k1 + b) * last * 4.0, next * next * (next + one)))
+        let scale = if k == 0.0 { unit } else { twofloat_div(k1 + sum, next - unit) };
+        (shift, twofloat_div(k1 * (k1 + a) * (k1 + b) * scale * 4.0, next * next * (next + unit)))
     };
-    (0..count).map(at).map(|(shift, square)| [shift, square.sqrt()]).collect()
+    (0..count).map(coefficients).map(|(shift, square)| [shift, square.sqrt()]).collect()
 }
 
-/// `a / b` by long division: that of twofloat 0.8.4 has half of the digits only (it takes `1 - b (1/b)` of
-/// rounded numbers).
+/// The quotient `a / b` by long division. The division of twofloat 0.8.4 has half of the digits only (it
+/// takes `1 - b (1/b)` of rounded numbers).
 fn twofloat_div(a: TwoFloat, b: TwoFloat) -> TwoFloat {
     let first = a.hi() / b.hi();
-    let rest = a - b * first;
-    let second = rest.hi() / b.hi();
-    let rest = rest - b * second;
-    TwoFloat::new_add(first, second) + rest.hi() / b.hi()
+    let remainder = a - b * first;
+    let second = remainder.hi() / b.hi();
+    let remainder = remainder - b * second;
+    TwoFloat::new_add(first, second) + remainder.hi() / b.hi()
 }
 
 /// `p_m / p_m'` at x, and `Σ_{k<m} p_k²`.
@@ -53,7 +53,7 @@ fn newton(recurrence: &[[TwoFloat; 2]], x: TwoFloat) -> (TwoFloat, TwoFloat) {
     (twofloat_div(value, slope), squares)
 }
 
-/// The nodes t in [0, 1], `1 - t` and the weights, which sum up to 1, of the rule with `m ≥ 1` nodes for the
+/// The nodes t in [0, 1], `1 - t` and the weights, which sum to 1, of the rule with `m ≥ 1` nodes for the
 /// density that is proportional to `t^(first - 1) (1 - t)^(second - 1)`. Cost O(m³) once.
 pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
     let recurrence = recurrence(m, second - 1.0, first - 1.0);
@@ -80,8 +80,8 @@ pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
         } else {
             0.0
         };
-        let half = |v: TwoFloat| f64::from(v * 0.5);
-        [half(x + 1.0), half(TwoFloat::from(1.0) - x), weight]
+        let halved = |v: TwoFloat| f64::from(v * 0.5);
+        [halved(x + 1.0), halved(TwoFloat::from(1.0) - x), weight]
     };
     guesses.iter().map(node).collect()
 }
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Against 40 digits, outer and middle nodes of some rules by the eigenvalues of the Jacobi matrix
+    /// Outer and middle nodes of some rules against 40 digits from the eigenvalues of the Jacobi matrix
     /// (mpmath).
     #[test]
     #[allow(clippy::excessive_precision, reason = "as they were computed")]
@@ -136,9 +136,9 @@ mod tests {
             (25, 1.0, 16.0, 24, [0.90947352586262549323, 0.090526474137374506771, 1.4835395648150595219e-16]),
         ];
         for (m, first, second, k, truth) in known {
-            let found = gauss_jacobi(m, first, second)[k];
-            for (found, truth) in found.iter().zip(truth) {
-                assert!((found / truth - 1.0).abs() < 3e-16, "{m} {first} {second} {k}: {found} {truth}");
+            let node = gauss_jacobi(m, first, second)[k];
+            for (actual, truth) in node.iter().zip(truth) {
+                assert!((actual / truth - 1.0).abs() < 3e-16, "{m} {first} {second} {k}: {actual} {truth}");
             }
         }
     }

@@ -1,18 +1,19 @@
-//! KernelSHAP: values of any model, known by its answers alone, from the values of coalitions (Lundberg and
-//! Lee 2017). What absent features are filled in with is the [`Game`](crate::Game); all coalitions are valued
-//! while the budget lasts, and else a sample of them, the same for all rows.
+//! KernelSHAP: Shapley values of any model from its answers alone, by the values of coalitions (Lundberg and
+//! Lee 2017). The [`Game`](crate::Game) decides how absent features are filled in. All coalitions are valued
+//! while the budget lasts, otherwise a sample of them, the same for all rows.
 
 use std::sync::atomic::AtomicBool;
 
-use super::observational::filling::{Imputer, PreparedRow};
+use super::observational::imputation::{Imputer, PreparedRow};
 use super::sampled_shapley::{
     Coalition, CoalitionGame, CoalitionValues, SampleState, SamplingNoise, solve_from,
 };
 use super::std_error::ValueRange;
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact, Sampling};
+use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::kernel_model::default_names;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::question::Question;
 use crate::random::{Random, SeedableRng, hash};
 use crate::table::{Column, Table};
@@ -37,9 +38,9 @@ pub fn kernel_shap<E: From<Error>>(
     kernel_shap_from(f, rows, question, batch, &mut SampleState::default(), &AtomicBool::new(false))
 }
 
-/// As [`kernel_shap`], going on from the coalitions that an earlier call on the same rows valued, and leaving
-/// them for a later call: the result is that of one call with the larger budget, but for `evaluations`, which
-/// are those of this call.
+/// Continues [`kernel_shap`] from the coalitions that an earlier call on the same rows valued, and stores
+/// them for a later call. The result is that of one call with the larger budget, except that `evaluations`
+/// counts this call alone.
 ///
 /// # Errors
 /// As [`kernel_shap`]; [`Error::Format`] for a sample of other rows or another function;
@@ -63,17 +64,18 @@ pub fn kernel_shap_from<E: From<Error>>(
     let weights = &filling.reference.weights;
     let base: Vec<f64> =
         (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
-    let all: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
-    let predictions = if all.is_empty() { Matrix::zeros(0, m) } else { model.evaluate(all.clone())? };
+    let row_list: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
+    let predictions =
+        if row_list.is_empty() { Matrix::zeros(0, m) } else { model.evaluate(row_list.clone())? };
     // All answers enter: the base value is the mean of those at the reference rows, however small the others
     // are.
-    let references: Vec<ValueRange> = (0..m).map(|o| ValueRange::of(at_reference.column(o))).collect();
+    let references: Vec<ValueRange> = (0..m).map(|o| ValueRange::over(at_reference.column(o))).collect();
     let largest = predictions.data().iter().enumerate();
     let largest = largest.map(|(k, v)| references[k % m].largest().max(v.abs())).collect();
     let mut game = FunctionGame {
         model,
         filling: &filling,
-        rows: all.into_iter().map(|x| filling.prepare_row(x, stop)).collect::<Result<_>>()?,
+        rows: row_list.into_iter().map(|x| filling.prepare_row(x, stop)).collect::<Result<_>>()?,
         base: &base,
         predictions: &predictions,
         references,
@@ -86,11 +88,11 @@ pub fn kernel_shap_from<E: From<Error>>(
     let (mut values, mut std_error, mut coalitions) = (Vec::new(), None, 0);
     if n > 0 {
         let part = sample.part(0);
-        let found = solve_from(&mut game, budget, &mut part.regression)?;
+        let solution = solve_from(&mut game, budget, &mut part.regression)?;
         part.merge([&mut game.largest, &mut game.weighing]);
-        values = found.values.data().to_vec();
-        std_error = found.std_error.map(|e| e.data().to_vec());
-        coalitions = found.coalitions + 2;
+        values = solution.values.data().to_vec();
+        std_error = solution.std_error.map(|e| e.data().to_vec());
+        coalitions = solution.coalitions + 2;
     }
     let terms = coalitions + 8 * p + filling.reference.rows.len() + 14;
     let exactness = match std_error {
@@ -118,7 +120,7 @@ pub fn kernel_shap_from<E: From<Error>>(
         exactness,
         uncertainty: None,
         duels: None,
-        provenance: question.provenance(Vec::new(), vec![Fact::new("coalitions valued", coalitions)]),
+        provenance: question.provenance(Vec::new(), vec![CardEntry::new("coalitions valued", coalitions)]),
     })
 }
 
@@ -132,9 +134,9 @@ struct CountingFunction<'c, F> {
 }
 
 impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<'_, F> {
-    /// The answers at some rows, however many.
+    /// The model's answers at any number of rows.
     fn evaluate(&mut self, rows: Vec<Vec<f64>>) -> Result<Matrix, E> {
-        let mut all = Vec::new();
+        let mut answers = Vec::new();
         let n = rows.len();
         for rows in rows.chunks(self.batch) {
             let by_column =
@@ -144,9 +146,9 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<'_,
             let out = (self.f)(&table)?;
             super::check_answer(&out, rows.len(), self.outputs)?;
             self.outputs = Some(out.cols());
-            all.extend_from_slice(out.data());
+            answers.extend_from_slice(out.data());
         }
-        Ok(Matrix::from_row_major(n, self.outputs.unwrap_or(0), all))
+        Ok(Matrix::from_row_major(n, self.outputs.unwrap_or(0), answers))
     }
 }
 
@@ -156,11 +158,12 @@ struct FunctionGame<'a, F> {
     rows: Vec<PreparedRow>,
     base: &'a [f64],
     predictions: &'a Matrix,
-    /// By output, the answers at the reference rows.
+    /// For each output, the answers at the reference rows.
     references: Vec<ValueRange>,
-    /// By row and output, the largest answer.
+    /// For each row and output, the largest answer.
     largest: Vec<f64>,
-    /// By row and output, a bound on what the error of an embedding's weights does to a coalition's value.
+    /// For each row and output, a bound on the effect of the error of an embedding's weights on a coalition's
+    /// value.
     weighing: Vec<f64>,
     seed: u64,
     stop: &'a AtomicBool,
@@ -174,56 +177,62 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
     }
 
     fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2], E> {
-        let nobody = self.rows.iter().flat_map(|_| self.base.iter().copied()).collect();
-        Ok([nobody, self.predictions.data().to_vec()])
+        let empty_coalition = self.rows.iter().flat_map(|_| self.base.iter().copied()).collect();
+        Ok([empty_coalition, self.predictions.data().to_vec()])
     }
 
     fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues, E> {
         let (n, m) = (self.rows.len(), self.base.len());
         let mut values = Matrix::zeros(coalitions.len(), n * m);
         let mut variance = Matrix::zeros(coalitions.len(), n * m);
-        // Where absent features are drawn: how often for each coalition, and the answers so far.
+        // Where absent features are drawn: the number of draws for each coalition, and the answers so far.
         let mut draws = None;
         let mut answered: Vec<ValueRange> = (0..n).flat_map(|_| self.references.iter().copied()).collect();
-        // Rows to ask about, for each of which coalition and row it stands, and its weight.
-        let (mut asked, mut meant) = (Vec::new(), Vec::new());
+        // Rows for the model, with their coalition, explained row and weight.
+        let (mut queued, mut meant) = (Vec::new(), Vec::new());
         for (c, coalition) in coalitions.iter().enumerate() {
-            let given = self.filling.given(coalition.present(), self.stop)?;
+            let conditioned = self.filling.for_coalition(coalition.present(), self.stop)?;
             for i in 0..n {
-                // Of the row itself, so that its draws do not depend on where it stands.
+                // The seed comes from the row's values, so that its draws do not depend on its position.
                 let row = hash(self.rows[i].x.iter().map(|v| v.to_bits()));
                 let mut random = Random::seed_from_u64(hash([self.seed, row, coalition.hash()]));
-                let mixtures = given.mixtures(&self.rows[i], &mut random, self.stop)?;
+                let mixtures = conditioned.mixtures(&self.rows[i], &mut random, self.stop)?;
                 draws = mixtures.drawn.then_some(mixtures.rows.len());
                 meant.push((c, i, mixtures.weights, mixtures.error));
-                asked.extend(mixtures.rows);
-                let last = c + 1 == coalitions.len() && i + 1 == n;
-                if asked.len() < self.model.batch && !last {
+                queued.extend(mixtures.rows);
+                let is_last = c + 1 == coalitions.len() && i + 1 == n;
+                if queued.len() < self.model.batch && !is_last {
                     continue;
                 }
-                let answers = self.model.evaluate(std::mem::take(&mut asked))?;
-                let mut at = 0;
+                let answers = self.model.evaluate(std::mem::take(&mut queued))?;
+                let mut first = 0;
                 for (c, i, weights, error) in meant.drain(..) {
                     for o in 0..m {
-                        let own = (0..weights.len()).map(|k| answers[(at + k, o)]);
+                        let coalition_answers = (0..weights.len()).map(|k| answers[(first + k, o)]);
                         // Weights of an embedding need not sum to 1; around the mean it does not matter.
                         let center = if self.filling.centred { self.base[o] } else { 0.0 };
-                        let value =
-                            center + own.clone().zip(&weights).map(|(a, w)| w * (a - center)).sum::<f64>();
+                        let value = center
+                            + coalition_answers
+                                .clone()
+                                .zip(&weights)
+                                .map(|(a, w)| w * (a - center))
+                                .sum::<f64>();
                         values[(c, i * m + o)] = value;
-                        let size = own.clone().map(f64::abs).fold(value.abs(), f64::max);
+                        let size = coalition_answers.clone().map(f64::abs).fold(value.abs(), f64::max);
                         self.largest[i * m + o] = self.largest[i * m + o].max(size);
-                        let spread: f64 = own.clone().map(|a| (a - center).powi(2)).sum();
-                        self.weighing[i * m + o] = self.weighing[i * m + o].max(error * spread.sqrt());
+                        let sum_of_squares: f64 =
+                            coalition_answers.clone().map(|a| (a - center).powi(2)).sum();
+                        self.weighing[i * m + o] =
+                            self.weighing[i * m + o].max(error * sum_of_squares.sqrt());
                         if draws.is_some() {
                             let range = &mut answered[i * m + o];
-                            *range = range.and(ValueRange::of(own.clone()));
+                            *range = range.and(ValueRange::over(coalition_answers.clone()));
                             let k = weights.len() as f64;
-                            let spread: f64 = own.map(|a| (a - value).powi(2)).sum();
-                            variance[(c, i * m + o)] = spread / (k * (k - 1.0));
+                            let sum_of_squares: f64 = coalition_answers.map(|a| (a - value).powi(2)).sum();
+                            variance[(c, i * m + o)] = sum_of_squares / (k * (k - 1.0));
                         }
                     }
-                    at += weights.len();
+                    first += weights.len();
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Engines: from a game to its values.
+//! Engines: they compute the values of a game.
 
 pub(crate) mod coalition_covariance;
 pub(crate) mod coalition_tables;
@@ -34,21 +34,21 @@ pub(crate) mod top_pair_search;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
-/// Checks what a model that is known by its answers alone answers about `rows` rows; `outputs` is how many
-/// outputs it had before.
+/// Checks a black-box model's answer for `rows` rows; `outputs` is the number of outputs of its earlier
+/// answers.
 fn check_answer(out: &Matrix, rows: usize, outputs: Option<usize>) -> Result<()> {
-    for (unit, expected, found, why) in [
+    for (unit, expected, actual, why) in [
         ("rows", rows, out.rows(), "one for each row that it was asked about"),
         ("outputs", outputs.unwrap_or(out.cols()), out.cols(), "as many as in its first answer"),
     ] {
-        if expected != found {
-            let (what, why) = ("the model's answer".into(), why.into());
-            return Err(Error::Shape { what, unit, expected, found, why });
+        if expected != actual {
+            let (subject, why) = ("the model's answer".into(), why.into());
+            return Err(Error::Shape { subject, unit, expected, actual, why });
         }
     }
     if !out.data().iter().all(|v| v.is_finite()) {
         return Err(Error::Overflow {
-            what: "a prediction between a row and a background row".into(),
+            subject: "a prediction between a row and a background row".into(),
             remedy: "the model must answer with finite numbers for every mixture of the two",
         });
     }

@@ -1,5 +1,5 @@
-//! Owen values, read off product games: players come in random order, but those of a union one after the
-//! other.
+//! Owen values of product games: players arrive in random order, but those of a union arrive one after
+//! another.
 //!
 //! So when player j of the union G comes, every other union H is there as a whole or not at all, and each of
 //! j's own union is there or not: of a product, with A and B the products of a union's factors, `φ_j = w ∫
@@ -25,32 +25,41 @@ pub(crate) struct OwenValues<'a> {
     pub(crate) values: Vec<f64>,
     /// Rows × outputs: a bound on the error of each value, and of their sum.
     pub(crate) error: Vec<f64>,
-    /// The tree of the factors that mattered last.
-    own: Option<CoalitionTree>,
-    of: Vec<usize>,
+    /// The tree restricted to the factors of the last batch.
+    active_tree: Option<CoalitionTree>,
+    active_players: Vec<usize>,
     weighed: ScaledTerms,
 }
 
 impl<'a> OwenValues<'a> {
     pub(crate) fn new(tree: &'a CoalitionTree, players: usize, outputs: usize) -> Self {
-        let (values, error, of) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tree, players, outputs, values, error, own: None, of, weighed: ScaledTerms::default() }
+        let (values, error, active_players) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            tree,
+            players,
+            outputs,
+            values,
+            error,
+            active_tree: None,
+            active_players,
+            weighed: ScaledTerms::default(),
+        }
     }
 
     /// To the players that matter.
     fn restrict_to_active(&mut self, active: &[usize]) {
-        if self.of != active {
-            self.own = self.tree.of(&|player| active.iter().position(|p| *p == player));
-            self.of = active.to_vec();
+        if self.active_players != active {
+            self.active_tree = self.tree.restricted(&|player| active.iter().position(|p| *p == player));
+            self.active_players = active.to_vec();
         }
     }
 
-    /// Adds the values of some players, in a block of points with these coefficients, to those of a row and
-    /// output.
-    fn add(&mut self, game: usize, active: &[usize], coef: Lanes, found: &[Lanes], error: Lanes) {
+    /// Adds the values of the active players, in a block of points with these coefficients, to those of a row
+    /// and output.
+    fn add(&mut self, game: usize, active: &[usize], coef: Lanes, block_values: &[Lanes], error: Lanes) {
         let out = &mut self.values[game * self.players..][..self.players];
         let mut drift = 0.0_f64;
-        for (&player, value) in active.iter().zip(found) {
+        for (&player, value) in active.iter().zip(block_values) {
             out[player] += coef.mul::<Plain>(*value).sum();
             drift += out[player].abs();
         }
@@ -61,12 +70,12 @@ impl<'a> OwenValues<'a> {
 
 impl TermAccumulator for OwenValues<'_> {
     /// Tiles of the same rows add up.
-    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+    fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         self.values.resize(rows.len() * self.outputs * self.players, 0.0);
         self.error.resize(rows.len() * self.outputs, 0.0);
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let ProductTerms { row, players: owners, run, coef, .. } = *terms;
         let first = row * self.outputs;
         if owners.is_empty() {
@@ -81,47 +90,49 @@ impl TermAccumulator for OwenValues<'_> {
         let active: Vec<usize> = run.active[..run.players].iter().map(|&k| owners[k as usize]).collect();
         self.restrict_to_active(&active);
         let choices = InclusionMeasure::Lebesgue.choices(run.players);
-        let (mut block, mut found) = (FactorBlock::default(), vec![Lanes::ZERO; active.len()]);
-        for at in 0..run.weights.len() {
-            let known = engine.block(&run, at, &choices, &mut block);
+        let (mut block, mut block_values) = (FactorBlock::default(), vec![Lanes::ZERO; active.len()]);
+        for index in 0..run.weights.len() {
+            let known = engine.block(&run, index, &choices, &mut block);
             // Where nobody's factor matters the prediction and the base value are rounded all the same.
-            if let Some(tree) = &self.own {
-                value(tree, block.weight, &block, &mut found);
+            if let Some(tree) = &self.active_tree {
+                value(tree, block.weight, &block, &mut block_values);
             }
             for (o, coef) in coef.iter().enumerate() {
                 // Levels take up to three times the roundings of the engine.
                 let error = known.error.mul::<Plain>(Lanes::splat(3.0));
-                self.add(first + o, &active, coef[at], &found, error);
+                self.add(first + o, &active, coef[index], &block_values, error);
             }
         }
         self.weighed = weighed;
     }
 
-    fn asked(&mut self, players: &[usize]) -> PowerRequest<'_> {
+    fn power_request(&mut self, players: &[usize]) -> PowerRequest<'_> {
         self.restrict_to_active(players);
-        self.own.as_ref().map_or(PowerRequest::Values, PowerRequest::Unions)
+        self.active_tree.as_ref().map_or(PowerRequest::Values, PowerRequest::Unions)
     }
 
-    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
+    fn add_power_block(&mut self, powers: &PowerTerms<'_>, block: usize, result: &PowerResult<'_>) {
         for (o, coef) in powers.coef.iter().enumerate() {
             let game = powers.row * self.outputs + o;
-            self.add(game, powers.players, coef[block], found.values, found.error);
+            self.add(game, powers.players, coef[block], result.values, result.error);
         }
     }
 }
 
-/// Present and absent product of a part of the tree.
+/// The products over a part of the tree with all its players present and all absent.
 fn part_products(tree: &CoalitionTree, block: &FactorBlock) -> [Lanes; 2] {
     match tree {
         CoalitionTree::Player(k) => [block.a[*k], block.b[*k]],
-        CoalitionTree::CoalitionStructure(members) => members.iter().fold([Lanes::ONE; 2], |all, member| {
-            let own = part_products(member, block);
-            [all[0].mul::<Plain>(own[0]), all[1].mul::<Plain>(own[1])]
-        }),
+        CoalitionTree::CoalitionStructure(members) => {
+            members.iter().fold([Lanes::ONES; 2], |products, member| {
+                let member_products = part_products(member, block);
+                [products[0].mul::<Plain>(member_products[0]), products[1].mul::<Plain>(member_products[1])]
+            })
+        }
     }
 }
 
-/// The values of the players of a part, where the rest is worth `weight`.
+/// The values of the players of a part, where the other players contribute the factor `weight`.
 fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [Lanes]) {
     let members = match tree {
         CoalitionTree::Player(k) => {
@@ -131,7 +142,7 @@ fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [La
         CoalitionTree::CoalitionStructure(members) => members,
     };
     let sides: Vec<[Lanes; 2]> = members.iter().map(|member| part_products(member, block)).collect();
-    let mut rest = vec![Lanes::ZERO; members.len()];
+    let mut complements = vec![Lanes::ZERO; members.len()];
     let (mut mixed, mut before) = (Vec::new(), Vec::new());
     let lebesgue = InclusionMeasure::Lebesgue;
     for node in lebesgue.rule(members.len().div_ceil(2)) {
@@ -140,17 +151,17 @@ fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [La
         mixed.extend(sides.iter().map(|[a, b]| t.fma::<Plain>(*a, s.mul::<Plain>(*b))));
         before.clear();
         let mut product = weight.mul::<Plain>(Lanes::splat(node.weight));
-        for one in &mixed {
+        for mixture in &mixed {
             before.push(product);
-            product = product.mul::<Plain>(*one);
+            product = product.mul::<Plain>(*mixture);
         }
-        let mut after = Lanes::ONE;
-        for (k, one) in mixed.iter().enumerate().rev() {
-            rest[k] = before[k].fma::<Plain>(after, rest[k]);
-            after = after.mul::<Plain>(*one);
+        let mut after = Lanes::ONES;
+        for (k, mixture) in mixed.iter().enumerate().rev() {
+            complements[k] = before[k].fma::<Plain>(after, complements[k]);
+            after = after.mul::<Plain>(*mixture);
         }
     }
-    for (member, rest) in members.iter().zip(rest) {
-        value(member, rest, block, out);
+    for (member, complement) in members.iter().zip(complements) {
+        value(member, complement, block, out);
     }
 }

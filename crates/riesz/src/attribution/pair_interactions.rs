@@ -1,4 +1,4 @@
-//! The interactions of some pairs of players, where all are too many.
+//! Interactions of a chosen subset of the pairs of players, for games with too many pairs to value all.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::quadrature::QuadratureEngine;
 use super::set_products::{COLUMNS, FactorRatios, ROWS, SAMPLE_CAPACITY, STRIDE, tile};
 use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
-/// Of the pairs of a player some columns, and where their sums stand.
+/// A subset of one player's pairs: the columns, and the position of their sums.
 #[derive(Clone, Debug)]
 pub(crate) struct PairRow {
     pub(crate) columns: ColumnSet,
@@ -35,8 +35,8 @@ impl ColumnSet {
         }
     }
 
-    /// One after the other.
-    pub(crate) fn each(&self) -> impl Iterator<Item = usize> {
+    /// The columns one after another.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
         let (range, list) = match self {
             Self::Range(range) => (range.clone(), &[][..]),
             Self::Listed(list) => (0..0, &list[..]),
@@ -70,7 +70,7 @@ pub(crate) struct PairRows {
 }
 
 impl PairRows {
-    /// How many pairs they are.
+    /// The number of pairs.
     pub(crate) fn len(&self) -> usize {
         self.steps.last().map_or(0, |step| step.start + step.columns.len())
     }
@@ -82,7 +82,7 @@ impl PairRows {
     }
 }
 
-/// What is summed up.
+/// The samples that are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Samples {
     /// All nodes: interactions.
@@ -96,12 +96,12 @@ pub(crate) struct PairInteractions<'a> {
     rules: RuleCache<'a>,
     samples: Samples,
     output: usize,
-    /// By player the rank.
+    /// For each player, its rank.
     ranks: &'a [usize],
     stairs: &'a PairRows,
     /// In the order of the pairs.
     pub(crate) values: Vec<f64>,
-    /// How often sums were rounded.
+    /// The number of roundings of the sums.
     pub(crate) rounded: usize,
     ratios: FactorRatios,
     weighed: ScaledTerms,
@@ -156,8 +156,7 @@ impl<'a> PairInteractions<'a> {
         }
     }
 
-    /// What is gathered from now on is of these factors. Runs that have the same, as most do, are gathered
-    /// together.
+    /// Starts gathering for these factors. Consecutive batches with the same factors are gathered together.
     fn switch_factors(&mut self, ranked: Vec<(usize, usize)>, active: usize) {
         if (self.active, &self.ranked) != (active, &ranked) {
             self.flush();
@@ -166,34 +165,35 @@ impl<'a> PairInteractions<'a> {
         }
     }
 
-    /// A node of a block, without dividing.
+    /// Adds a node of a block without dividing.
     fn add_node_directly(&mut self, block: &FactorBlock, node: &SharedNode) {
         let Self { ranked, stairs, values, .. } = self;
         let count = block.a.len();
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
         let gap = |l: usize| block.a[l].sub::<Plain>(block.b[l]);
         // Products of the factors before and after.
-        let (mut before, mut after) = (vec![Lanes::ONE; count + 1], vec![Lanes::ONE; count + 1]);
+        let (mut before, mut after) = (vec![Lanes::ONES; count + 1], vec![Lanes::ONES; count + 1]);
         for &(row, j) in rows_of(ranked, stairs) {
-            let of = |l: usize| if l == j { Lanes::ONE } else { factor[l] };
+            let factor_except = |l: usize| if l == j { Lanes::ONES } else { factor[l] };
             after[count] = block.weight.mul::<Plain>(Lanes::splat(node.weights[0])).mul::<Plain>(gap(j));
-            (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(of(l)));
-            (0..count).for_each(|l| before[l + 1] = before[l].mul::<Plain>(of(l)));
+            (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(factor_except(l)));
+            (0..count).for_each(|l| before[l + 1] = before[l].mul::<Plain>(factor_except(l)));
             let step = &stairs.steps[row - stairs.first];
             for &(column, l) in between(ranked, step.columns.range()) {
-                let Some(at) = step.columns.place(column) else { continue };
-                values[step.start + at] += before[l].mul::<Plain>(after[l + 1]).mul::<Plain>(gap(l)).sum();
+                let Some(position) = step.columns.place(column) else { continue };
+                values[step.start + position] +=
+                    before[l].mul::<Plain>(after[l + 1]).mul::<Plain>(gap(l)).sum();
             }
         }
         self.rounded += 1;
     }
 }
 
-/// Those whose ranks are `from..to`.
+/// The entries whose ranks are in `from..to`.
 fn between(ranked: &[(usize, usize)], ranks: Range<usize>) -> &[(usize, usize)] {
-    let at = |rank: usize| ranked.partition_point(|(own, _)| *own < rank);
-    let start = at(ranks.start);
-    &ranked[start..at(ranks.end).max(start)]
+    let first_at = |rank: usize| ranked.partition_point(|(entry_rank, _)| *entry_rank < rank);
+    let start = first_at(ranks.start);
+    &ranked[start..first_at(ranks.end).max(start)]
 }
 
 fn rows_of<'r>(ranked: &'r [(usize, usize)], stairs: &PairRows) -> &'r [(usize, usize)] {
@@ -201,16 +201,16 @@ fn rows_of<'r>(ranked: &'r [(usize, usize)], stairs: &PairRows) -> &'r [(usize, 
 }
 
 impl TermAccumulator for PairInteractions<'_> {
-    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+    fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         debug_assert!(rows.len() == 1, "a game of several rows");
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let active = &terms.run.active[..terms.run.players];
-        let last = self.stairs.steps.iter().map(|step| step.columns.range().end).max().unwrap_or(0);
+        let end_rank = self.stairs.steps.iter().map(|step| step.columns.range().end).max().unwrap_or(0);
         let ranks = active.iter().map(|&k| self.ranks[terms.players[k as usize]]).zip(0..);
         let mut ranked: Vec<(usize, usize)> =
-            ranks.filter(|(rank, _)| (self.stairs.first..last).contains(rank)).collect();
+            ranks.filter(|(rank, _)| (self.stairs.first..end_rank).contains(rank)).collect();
         ranked.sort_unstable();
         if ranked.len() < 2 || rows_of(&ranked, self.stairs).is_empty() {
             return;
@@ -221,9 +221,9 @@ impl TermAccumulator for PairInteractions<'_> {
         let run = single_output_terms(terms, self.output, &mut weighed);
         let choices = self.rules.averages().choices(run.players);
         let mut block = FactorBlock::default();
-        for at in 0..run.weights.len() {
-            let found = engine.block(&run, at, &choices, &mut block);
-            let rule = self.rules.at(&found.choice);
+        for index in 0..run.weights.len() {
+            let bounds = engine.block(&run, index, &choices, &mut block);
+            let rule = self.rules.rule(&bounds.choice);
             if self.samples == Samples::Means {
                 if self.ratios.len() == SAMPLE_CAPACITY {
                     self.flush();
@@ -245,7 +245,7 @@ impl TermAccumulator for PairInteractions<'_> {
         self.weighed = weighed;
     }
 
-    fn end(&mut self) {
+    fn finish_tile(&mut self) {
         self.flush();
     }
 }
@@ -273,7 +273,7 @@ fn add_body<V: Simd>(
         let step = |i: usize| &stairs.steps[tall[i].0 - stairs.first];
         for (i, (_, factor)) in tall.iter().enumerate() {
             let out = rows[i * STRIDE..][..len].iter_mut();
-            for ((out, w), r) in out.zip(weights).zip(ratios.of(*factor)) {
+            for ((out, w), r) in out.zip(weights).zip(ratios.factor_ratios(*factor)) {
                 *out = w.mul::<V>(*r);
             }
         }
@@ -288,13 +288,18 @@ fn add_body<V: Simd>(
         // Rows and columns beyond the last are repeated.
         let row = |i: usize| &rows[i.min(tall.len() - 1) * STRIDE..][..len];
         for wide in between(ranked, from..to).chunks(COLUMNS) {
-            let of = |j: usize| ratios.of(wide[j.min(wide.len() - 1)].1);
-            let own = tile::<V>(&[row(0), row(1), row(2), row(3)], &[of(0), of(1), of(2), of(3)], 0, len);
-            for (i, own) in own.iter().enumerate().take(tall.len()) {
+            let column_ratios = |j: usize| ratios.factor_ratios(wide[j.min(wide.len() - 1)].1);
+            let sums = tile::<V>(
+                &[row(0), row(1), row(2), row(3)],
+                &[column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
+                0,
+                len,
+            );
+            for (i, row_sums) in sums.iter().enumerate().take(tall.len()) {
                 let step = step(i);
-                for ((column, _), sum) in wide.iter().zip(own) {
-                    if let Some(at) = step.columns.place(*column) {
-                        values[step.start + at] += sum.sum();
+                for ((column, _), sum) in wide.iter().zip(row_sums) {
+                    if let Some(position) = step.columns.place(*column) {
+                        values[step.start + position] += sum.sum();
                     }
                 }
             }
@@ -314,10 +319,10 @@ fn listed<V: Simd>(
     let mut left = between(ranked, step.columns.range());
     let ColumnSet::Listed(list) = &step.columns else { return };
     for (column, value) in list.iter().zip(&mut values[step.start..]) {
-        left = &left[left.partition_point(|(own, _)| own < column)..];
-        let Some((_, factor)) = left.first().filter(|(own, _)| own == column) else { continue };
+        left = &left[left.partition_point(|(entry_rank, _)| entry_rank < column)..];
+        let Some((_, factor)) = left.first().filter(|(entry_rank, _)| entry_rank == column) else { continue };
         let mut sum = Lanes::ZERO;
-        for (w, r) in row.iter().zip(ratios.of(*factor)) {
+        for (w, r) in row.iter().zip(ratios.factor_ratios(*factor)) {
             sum = w.fma::<V>(*r, sum);
         }
         *value += sum.sum();

@@ -1,10 +1,10 @@
-//! Worths of all coalitions where independent parts of a row are averaged apart: products, over parts, of
-//! what present players' factors make of the mean of the absent players'. Coalitions go eight a [`Lanes`], by
-//! the bits of who is present: those of the first three players are a lane's place, those of the others its
+//! Values of all coalitions where independent parts of a row are averaged separately: products over the parts
+//! of present players' factors and the mean over absent players. Eight coalitions share one [`Lanes`], by the
+//! bits of the present players: those of the first three players give the lane, those of the others the
 //! block.
 
 use super::coalition_tables::{LaneRange, add_absent_means, padded, products};
-use crate::kernel_model::parts::Tuples;
+use crate::kernel_model::parts::SparseTerm;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// Players within a block.
@@ -21,39 +21,39 @@ pub(crate) fn blocks(players: usize) -> usize {
 /// The products of the factors of each coalition's players, for each of some rows.
 #[derive(Default)]
 pub(crate) struct PresentProducts {
-    /// By row, those of the first players.
+    /// For each row, the products of the first players.
     low: Vec<Lanes>,
-    /// Blocks × rows: those of the others.
+    /// Blocks × rows: the products of the other players.
     high: Vec<f64>,
 }
 
 impl PresentProducts {
-    /// From factors, players × rows.
+    /// Fills the products from `factors` (players × rows).
     pub(crate) fn fill(&mut self, factors: &[f64], rows: usize) {
         let players = factors.len() / rows.max(1);
         let factor = |j: usize, i: usize| factors[j * rows + i];
-        // Who is no player is in no coalition.
-        let within = |i: usize| {
-            let mut all = [1.0; LANES];
+        // Bits beyond the number of players belong to no coalition.
+        let low_products = |i: usize| {
+            let mut products = [1.0; LANES];
             for j in 0..BLOCK_PLAYERS {
-                let own = if j < players { factor(j, i) } else { 0.0 };
-                for at in 0..1 << j {
-                    all[at + (1 << j)] = all[at] * own;
+                let player_factor = if j < players { factor(j, i) } else { 0.0 };
+                for subset in 0..1 << j {
+                    products[subset + (1 << j)] = products[subset] * player_factor;
                 }
             }
-            Lanes(all)
+            Lanes(products)
         };
         self.low.clear();
-        self.low.extend((0..rows).map(within));
+        self.low.extend((0..rows).map(low_products));
         self.high.clear();
         self.high.resize(rows, 1.0);
         for j in BLOCK_PLAYERS..players {
-            let own = &factors[j * rows..(j + 1) * rows];
+            let player_factors = &factors[j * rows..(j + 1) * rows];
             for block in 0..1 << (j - BLOCK_PLAYERS) {
                 let from = block * rows;
                 self.high.extend_from_within(from..from + rows);
-                let last = self.high.len() - rows;
-                self.high[last..].iter_mut().zip(own).for_each(|(h, f)| *h *= f);
+                let start = self.high.len() - rows;
+                self.high[start..].iter_mut().zip(player_factors).for_each(|(h, f)| *h *= f);
             }
         }
     }
@@ -85,32 +85,34 @@ fn add_block_body<V: Simd>(
 dispatch! {
     /// The sum over tuples of coefficients times the products of their rows' numbers on each side.
     pub(crate) fn sum_over_tuples(
-        tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]
+        tuples: &SparseTerm, coef: &[f64], sides: &[&[Lanes]]
     ) -> Lanes = sum_tuples_body::<V>
 }
 
 #[inline(always)]
-fn sum_tuples_body<V: Simd>(tuples: &Tuples, coef: &[f64], sides: &[&[Lanes]]) -> Lanes {
+fn sum_tuples_body<V: Simd>(tuples: &SparseTerm, coef: &[f64], sides: &[&[Lanes]]) -> Lanes {
     let width = sides.len();
     let mut sum = Lanes::ZERO;
     for (first, run) in tuples.runs() {
-        let mut own = Lanes::ZERO;
+        let mut run_sum = Lanes::ZERO;
         match width {
-            1 => own = Lanes::splat(coef[run.start]),
+            1 => run_sum = Lanes::splat(coef[run.start]),
             2 => {
                 let second = &tuples.rows[2 * run.start..2 * run.end];
                 for (row, c) in second.chunks_exact(2).zip(&coef[run]) {
-                    own = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), own);
+                    run_sum = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), run_sum);
                 }
             }
             _ => {
                 for tuple in run {
-                    let others = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
-                    own = others.fold(Lanes::splat(coef[tuple]), |all, one| all.mul::<V>(one)).add::<V>(own);
+                    let remaining = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
+                    run_sum = remaining
+                        .fold(Lanes::splat(coef[tuple]), |product, side| product.mul::<V>(side))
+                        .add::<V>(run_sum);
                 }
             }
         }
-        sum = sides[0][first].fma::<V>(own, sum);
+        sum = sides[0][first].fma::<V>(run_sum, sum);
     }
     sum
 }
@@ -126,41 +128,42 @@ pub(crate) fn means(
     let padded_rows = rows.next_multiple_of(RUN_LANES * LANES);
     let (runs, low) = (padded_rows / (RUN_LANES * LANES), players / 2);
     let mut sums = vec![Lanes::ZERO; (runs * RUN_LANES) << players];
-    let mut own = vec![0.0; players * rows];
-    let some = crate::game::TERMS;
-    let mut gathered: Vec<Vec<f64>> = vec![Vec::new(); some];
-    let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); some];
-    for from in (0..weights.len()).step_by(some) {
-        let to = weights.len().min(from + some);
+    let mut point_factors = vec![0.0; players * rows];
+    let batch = crate::game::TERMS;
+    let mut gathered: Vec<Vec<f64>> = vec![Vec::new(); batch];
+    let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); batch];
+    for from in (0..weights.len()).step_by(batch) {
+        let to = weights.len().min(from + batch);
         for (b, factors_of) in (from..to).zip(&mut gathered) {
-            factors(b, &mut own);
-            padded(&own, rows, padded_rows, factors_of);
+            factors(b, &mut point_factors);
+            padded(&point_factors, rows, padded_rows, factors_of);
         }
         for (run, sums) in sums.chunks_exact_mut(RUN_LANES << players).enumerate() {
-            for ((b, factors), [first, others]) in (from..to).zip(&gathered).zip(&mut sets) {
-                let of = LaneRange { factors, each: runs * RUN_LANES, from: run * RUN_LANES };
-                products(isa, of, 0..low, &[Lanes::ONE; RUN_LANES], first);
-                products(isa, of, low..players, &[Lanes::splat(weights[b]); RUN_LANES], others);
+            for ((b, factors), [first, remaining]) in (from..to).zip(&gathered).zip(&mut sets) {
+                let lane_range =
+                    LaneRange { factors, lanes_per_player: runs * RUN_LANES, from: run * RUN_LANES };
+                products(isa, lane_range, 0..low, &[Lanes::ONES; RUN_LANES], first);
+                products(isa, lane_range, low..players, &[Lanes::splat(weights[b]); RUN_LANES], remaining);
             }
             add_absent_means(isa, RUN_LANES, &sets[..to - from], sums);
         }
     }
     in_blocks(players, rows, |coalition, out| {
         for (run, out) in out.chunks_mut(RUN_LANES * LANES).enumerate() {
-            let own = &sums[(run << players | coalition) * RUN_LANES..][..RUN_LANES];
-            out.iter_mut().zip(own.iter().flat_map(|lanes| lanes.0)).for_each(|(out, v)| *out = v);
+            let run_values = &sums[(run << players | coalition) * RUN_LANES..][..RUN_LANES];
+            out.iter_mut().zip(run_values.iter().flat_map(|lanes| lanes.0)).for_each(|(out, v)| *out = v);
         }
     })
 }
 
-/// Numbers of all coalitions and rows, as blocks × rows; `fill` writes those of a coalition.
+/// Numbers of all coalitions and rows as blocks × rows; `fill` writes those of one coalition.
 pub(crate) fn in_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [f64])) -> Vec<Lanes> {
-    let (mut out, mut own) = (vec![Lanes::ZERO; blocks(players) * rows], vec![0.0; rows]);
+    let (mut out, mut row_values) = (vec![Lanes::ZERO; blocks(players) * rows], vec![0.0; rows]);
     for coalition in 0..1_usize << players {
         let (block, lane) = (coalition >> BLOCK_PLAYERS, coalition & (LANES - 1));
-        fill(coalition, &mut own);
+        fill(coalition, &mut row_values);
         let lanes = &mut out[block * rows..(block + 1) * rows];
-        lanes.iter_mut().zip(&own).for_each(|(out, v)| out.0[lane] = *v);
+        lanes.iter_mut().zip(&row_values).for_each(|(out, v)| out.0[lane] = *v);
     }
     out
 }

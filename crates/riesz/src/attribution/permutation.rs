@@ -1,5 +1,5 @@
-//! Estimates for any model: marginal contributions along random orders of the players, each order together
-//! with its reverse. For models that have no product form, and for functions that riesz knows nothing of.
+//! Permutation estimates for any model: marginal contributions along random orders of the players, each order
+//! together with its reverse, for models that have no product form and for black-box functions.
 //!
 //! Every background row gets the same number of orders, so the values add up to prediction minus base value
 //! without sampling error, and a standard error follows from how much the orders of one background row
@@ -30,9 +30,9 @@ const BATCH: usize = 8192;
 /// The fewest orders in all, weighed as the background rows are.
 const MIN_ORDERS: f64 = 16.0;
 
-/// How many orders each background row gets, for rows with these columns; `None` if values are exact, because
-/// all coalitions take no more than 5/4 of the evaluations of the orders. More than asked for are taken if
-/// these are fewer than 16 in all, counted as `1 / Σ w²` for background rows with weights `w`.
+/// The number of orders for each background row, for rows with these columns; `None` if values are exact,
+/// because all coalitions take no more than 5/4 of the evaluations of the orders. More orders than requested
+/// are taken if they are fewer than 16 in total, counted as `1 / Σ w²` for background rows with weights `w`.
 ///
 /// # Errors
 /// [`Error::Parameter`] for another game or estimator, and for fewer than two orders; what is wrong with the
@@ -73,6 +73,89 @@ fn inverse_effective_size(reference: &ReferenceRows) -> f64 {
 /// Coalitions that are neither empty nor whole.
 fn all_coalitions(players: usize) -> f64 {
     (2.0_f64.powi(players.min(1000) as i32) - 2.0).max(0.0)
+}
+
+/// The estimate of the values of one row, outputs × players, from orders of its players.
+struct RowEstimate {
+    players: usize,
+    /// Over the orders of one background row: the sums of contributions and of their squares, and their range.
+    sum: Vec<f64>,
+    square: Vec<f64>,
+    ranges: Vec<ValueRange>,
+    values: Vec<f64>,
+    variances: Vec<Variance>,
+    /// For each output, the range of answers.
+    answered: Vec<ValueRange>,
+    /// For each output, over background rows by their weight: the largest difference of two contributions of a
+    /// player, and the largest contribution.
+    largest: Vec<[f64; 2]>,
+}
+
+impl RowEstimate {
+    fn new(answered: Vec<ValueRange>, players: usize) -> Self {
+        let (outputs, entries) = (answered.len(), answered.len() * players);
+        Self {
+            players,
+            sum: vec![0.0; entries],
+            square: vec![0.0; entries],
+            ranges: vec![ValueRange::EMPTY; entries],
+            values: vec![0.0; entries],
+            variances: vec![Variance::default(); entries],
+            answered,
+            largest: vec![[0.0; 2]; outputs],
+        }
+    }
+
+    /// Adds the contributions along an order and along its reverse. `answer(pass, o, k)` is output o where the
+    /// first k players of the pass are present.
+    fn add_order(&mut self, order: &[usize], answer: impl Fn(usize, usize, usize) -> f64) {
+        let p = self.players;
+        let mut contributions = vec![0.0; self.sum.len()];
+        for pass in 0..2 {
+            for (o, range) in self.answered.iter_mut().enumerate() {
+                let mut before = answer(pass, o, 0);
+                for k in 0..p {
+                    let after = answer(pass, o, k + 1);
+                    *range = range.with(after);
+                    let player = if pass == 0 { order[k] } else { order[p - 1 - k] };
+                    contributions[o * p + player] += 0.5 * (after - before);
+                    before = after;
+                }
+            }
+        }
+        for (k, v) in contributions.iter().enumerate() {
+            self.sum[k] += v;
+            self.square[k] += v * v;
+            self.ranges[k] = self.ranges[k].with(*v);
+        }
+    }
+
+    /// Adds the mean over the `orders` of a background row of this weight, and begins with the next one.
+    fn end_background_row(&mut self, weight: f64, orders: f64, relative_weight: f64) {
+        for k in 0..self.sum.len() {
+            let mean = self.sum[k] / orders;
+            self.values[k] += weight * mean;
+            let variance = (self.square[k] - orders * mean * mean).max(0.0) / (orders - 1.0);
+            self.variances[k].add(weight * weight * variance / orders, orders - 1.0);
+            let sizes = [self.ranges[k].width(), self.ranges[k].largest()];
+            for (largest, size) in self.largest[k / self.players].iter_mut().zip(sizes) {
+                *largest = largest.max(relative_weight * size);
+            }
+        }
+        self.sum.fill(0.0);
+        self.square.fill(0.0);
+        self.ranges.fill(ValueRange::EMPTY);
+    }
+
+    /// The values and their standard errors; `share` is the weight of an order in a value.
+    fn finish(self, share: f64) -> (Vec<f64>, Vec<f64>) {
+        let std_error = |(k, mut variance): (usize, Variance)| {
+            let o = k / self.players;
+            variance.inflate(share * self.answered[o].max_deviation(self.largest[o]));
+            variance.std_error()
+        };
+        (self.values, self.variances.into_iter().enumerate().map(std_error).collect())
+    }
 }
 
 /// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`;
@@ -129,17 +212,9 @@ pub fn estimate<E: From<Error>>(
         let x = rows.row(i);
         let row = (first_row + i) as u64;
         let mut random = Random::seed_from_u64(hash([seed, row]));
-        // Over the orders of one background row: the sums of contributions and of their squares, and between
-        // what they lie.
-        let mut sum = vec![0.0; m * p];
-        let mut square = vec![0.0; m * p];
-        let mut ranges = vec![ValueRange::EMPTY; m * p];
-        let (mut values, mut variances) = (vec![0.0; m * p], vec![Variance::default(); m * p]);
-        // By output: the answers, and by the background row's weight the largest difference between two of
-        // its orders, and the largest contribution.
-        let mut answered: Vec<ValueRange> =
-            (0..m).map(|o| ValueRange::of(at_background.column(o)).with(predictions[(i, o)])).collect();
-        let mut apart = vec![[0.0_f64; 2]; m];
+        let answered =
+            (0..m).map(|o| ValueRange::over(at_background.column(o)).with(predictions[(i, o)])).collect();
+        let mut estimate = RowEstimate::new(answered, p);
         for start in (0..total).step_by(units_at_once) {
             let units: Vec<(usize, Vec<usize>)> = (start..total.min(start + units_at_once))
                 .map(|unit| {
@@ -153,51 +228,21 @@ pub fn estimate<E: From<Error>>(
                 _ => ask(&rows_along_order(rows, &x, &reference, groups, &units)?)?,
             };
             for (u, (b, order)) in units.iter().enumerate() {
-                let mut own = vec![0.0; m * p];
-                for (pass, direction) in [1, -1].into_iter().enumerate() {
-                    let first = (2 * u + pass) * between;
-                    for o in 0..m {
-                        let mut before = at_background[(*b, o)];
-                        let range = &mut answered[o];
-                        for k in 0..p {
-                            let after =
-                                if k == between { predictions[(i, o)] } else { answers[(first + k, o)] };
-                            *range = range.with(after);
-                            let player = if direction == 1 { order[k] } else { order[p - 1 - k] };
-                            own[o * p + player] += 0.5 * (after - before);
-                            before = after;
-                        }
-                    }
-                }
-                for (k, v) in own.iter().enumerate() {
-                    sum[k] += v;
-                    square[k] += v * v;
-                    ranges[k] = ranges[k].with(*v);
-                }
+                let starts = [2 * u * between, (2 * u + 1) * between];
+                estimate.add_order(order, |pass, o, k| match k {
+                    0 => at_background[(*b, o)],
+                    k if k == p => predictions[(i, o)],
+                    k => answers[(starts[pass] + k - 1, o)],
+                });
                 if (start + u + 1) % orders == 0 {
-                    let (weight, count) = (reference.weights[*b], orders as f64);
-                    for k in 0..m * p {
-                        let mean = sum[k] / count;
-                        values[k] += weight * mean;
-                        let spread = (square[k] - count * mean * mean).max(0.0) / (count - 1.0);
-                        variances[k].add(weight * weight * spread / count, count - 1.0);
-                        for (most, own) in
-                            apart[k / p].iter_mut().zip([ranges[k].width(), ranges[k].largest()])
-                        {
-                            *most = most.max(weight / heaviest * own);
-                        }
-                    }
-                    sum.fill(0.0);
-                    square.fill(0.0);
-                    ranges.fill(ValueRange::EMPTY);
+                    let weight = reference.weights[*b];
+                    estimate.end_background_row(weight, orders as f64, weight / heaviest);
                 }
             }
         }
+        let (values, errors) = estimate.finish(share);
         all_values.extend(values);
-        for (k, mut variance) in variances.into_iter().enumerate() {
-            variance.inflate(share * answered[k / p].max_deviation(apart[k / p]));
-            std_error.push(variance.std_error());
-        }
+        std_error.extend(errors);
     }
     let n = rows.rows();
     Ok(Explanation {
@@ -226,9 +271,9 @@ fn enumerate<E: From<Error>>(
 ) -> Result<Explanation, E> {
     let budget = Budget { coalitions: usize::MAX, std_error: None, ..question.budget };
     let question = question.clone().with_budget(budget);
-    let mut found = kernel_shap(f, rows, &question, BATCH)?;
-    found.row_numbers.iter_mut().for_each(|number| *number += first_row);
-    Ok(found)
+    let mut explanation = kernel_shap(f, rows, &question, BATCH)?;
+    explanation.row_numbers.iter_mut().for_each(|number| *number += first_row);
+    Ok(explanation)
 }
 
 /// The mixtures that orders and their reverses pass on the way from their background row to `x`.
@@ -244,15 +289,15 @@ fn rows_along_order(
     let n = units.len() * 2 * between;
     let mut values = vec![0.0; n * d];
     let mut mixture = vec![0.0; d];
-    let mut at = 0;
+    let mut first = 0;
     for (b, order) in units {
         for reverse in [false, true] {
             mixture.copy_from_slice(&reference.rows[*b]);
             for k in 0..between {
                 let player = if reverse { order[p - 1 - k] } else { order[k] };
                 groups.players()[player].columns.iter().for_each(|&j| mixture[j] = x[j]);
-                mixture.iter().enumerate().for_each(|(j, v)| values[j * n + at] = *v);
-                at += 1;
+                mixture.iter().enumerate().for_each(|(j, v)| values[j * n + first] = *v);
+                first += 1;
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The coalitions of which one player's Shapley value is a weighted sum: all of them, or a sample.
 //!
-//! The value is the mean of what the player adds to a set S of the others, drawn with
-//! `p(S) = 1/(d C(d-1, |S|))`: every size alike, and every set of a size alike. A sample takes each size's
+//! The value is the mean of the player's contribution to a set S of the others, drawn with `p(S) = 1/(d
+//! C(d-1, |S|))`: every size is equally likely, and so is every set of a size. A sample takes each size's
 //! share of the sets, without replacement and each with its complement, so that it is unbiased and grows into
-//! the whole. Nobody and everybody, whose values are known, are not among the coalitions; they weigh `-1/d`
-//! and `1/d`.
+//! the whole. The empty and the grand coalition, whose values are known, are not among the coalitions; they
+//! have weights `-1/d` and `1/d`.
 
 use super::sampled_shapley::{Budget, Coalition, SizeStratum, definition_weight};
 use crate::error::{Error, Result};
@@ -27,16 +27,16 @@ pub(crate) fn weighted_coalitions(
     budget: &Budget,
 ) -> Result<Vec<(Coalition, f64)>> {
     if uses_all_coalitions(players, budget) {
-        let all = (1..(1_usize << players) - 1).map(|mask| {
+        let coalitions = (1..(1_usize << players) - 1).map(|mask| {
             let coalition = Coalition::new((0..players).map(|j| mask >> j & 1 == 1).collect());
             let weight = definition_weight(&coalition, player);
             (coalition, weight)
         });
-        return Ok(all.collect());
+        return Ok(coalitions.collect());
     }
-    let others = players - 1;
+    let remaining = players - 1;
     let strata: Vec<SizeStratum> =
-        (1..=others / 2).map(|size| SizeStratum::new(size, others, budget.seed)).collect();
+        (1..=remaining / 2).map(|size| SizeStratum::new(size, remaining, budget.seed)).collect();
     // The player alone and everybody else, then four coalitions for each pair: with and without the player.
     let smallest = 2 + 4 * strata.len();
     if budget.coalitions < smallest {
@@ -45,9 +45,9 @@ pub(crate) fn weighted_coalitions(
     }
     let share = 1.0 / players as f64;
     let only = |on: bool| Coalition::new((0..players).map(|j| (j == player) == on).collect());
-    let mut all = vec![(only(true), share), (only(false), -share)];
+    let mut coalitions = vec![(only(true), share), (only(false), -share)];
     // Pairs of half the others are of one size, all other pairs of two.
-    let sizes = |stratum: &SizeStratum| if 2 * stratum.size == others { 1.0 } else { 2.0 };
+    let sizes = |stratum: &SizeStratum| if 2 * stratum.size == remaining { 1.0 } else { 2.0 };
     let mut left = (budget.coalitions - 2) / 4;
     let mut mass: f64 = strata.iter().map(sizes).sum();
     let numbers = strata.iter().enumerate().map(|(t, stratum)| {
@@ -66,12 +66,12 @@ pub(crate) fn weighted_coalitions(
                 for (on, weight) in [(true, weight), (false, -weight)] {
                     let mut present = set.present().to_vec();
                     present.insert(player, on);
-                    all.push((Coalition::new(present), weight));
+                    coalitions.push((Coalition::new(present), weight));
                 }
             }
         }
     }
-    Ok(all)
+    Ok(coalitions)
 }
 
 #[cfg(test)]
@@ -86,27 +86,31 @@ mod tests {
     #[test]
     fn weights_are_those_of_the_value_on_average() {
         let (players, player) = (17, 5);
-        let all = weighted_coalitions(players, player, &budget(1 << 17, 0)).unwrap();
-        assert_eq!(all.len(), (1 << 17) - 2);
+        let exact = weighted_coalitions(players, player, &budget(1 << 17, 0)).unwrap();
+        assert_eq!(exact.len(), (1 << 17) - 2);
         // With almost all coalitions, those of sizes that are taken whole weigh what they do in the value.
-        let most: HashMap<Coalition, f64> =
+        let nearly_all: HashMap<Coalition, f64> =
             weighted_coalitions(players, player, &budget(131_000, 1)).unwrap().into_iter().collect();
-        for (coalition, weight) in &all {
+        for (coalition, weight) in &exact {
             let size = coalition.present().iter().filter(|on| **on).count();
             if !(6..=11).contains(&size) {
-                assert!((most[coalition] - weight).abs() < 1e-15, "{size}");
+                assert!((nearly_all[coalition] - weight).abs() < 1e-15, "{size}");
             }
         }
         for coalitions in [34, 100, 4096] {
-            let some = weighted_coalitions(players, player, &budget(coalitions, 2)).unwrap();
-            assert!(some.len() <= coalitions && some.len() + 40 > coalitions, "{coalitions} {}", some.len());
-            let of = |on: bool| some.iter().filter(move |(s, _)| s.present()[player] == on);
-            assert!(of(true).all(|(_, w)| *w > 0.0) && of(false).all(|(_, w)| *w < 0.0));
+            let sampled = weighted_coalitions(players, player, &budget(coalitions, 2)).unwrap();
+            assert!(
+                sampled.len() <= coalitions && sampled.len() + 40 > coalitions,
+                "{coalitions} {}",
+                sampled.len()
+            );
+            let with_player = |on: bool| sampled.iter().filter(move |(s, _)| s.present()[player] == on);
+            assert!(with_player(true).all(|(_, w)| *w > 0.0) && with_player(false).all(|(_, w)| *w < 0.0));
             // Together with nobody and everybody, additions of the player and of nobody else count 1.
-            let total: f64 = 1.0 / 17.0 + of(true).map(|(_, w)| w).sum::<f64>();
+            let total: f64 = 1.0 / 17.0 + with_player(true).map(|(_, w)| w).sum::<f64>();
             assert!((total - 1.0).abs() < 1e-12);
             for other in (0..players).filter(|j| *j != player) {
-                let credit: f64 = some.iter().filter(|(s, _)| s.present()[other]).map(|(_, w)| w).sum();
+                let credit: f64 = sampled.iter().filter(|(s, _)| s.present()[other]).map(|(_, w)| w).sum();
                 assert!((credit + 1.0 / 17.0).abs() < 1e-12, "{other}");
             }
         }

@@ -1,17 +1,12 @@
-//! Games of powers: `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`, which are no product games, and as
-//! exact.
+//! Games of powers, `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`: they are no product games, and
+//! their values are exact too.
 //!
-//! With others present with chance t, and [`Measure`] μ, player j's value is the coefficient of `z^p / p!` in
-//! `e^{cz} ∫ (A_j - B_j) Π_{l≠j} F_l dμ(t)`, where `A_j = e^{u_j z}`, `B_j = e^{v_j z}` and
-//! `F_l = (1-t) B_l + t A_l`: that of a product game whose factors are series in z. The integrand is a
-//! polynomial in t of degree p - 1 at most, so ⌈p/2⌉ nodes are exact, whatever the number of players.
+//! Products of all players but one are [series](super::power_series) with p + 1 coefficients; small powers
+//! have [shared coefficients](super::cumulants), which cost less; Owen values are computed [level by
+//! level](super::owen_series).
 //!
-//! Where players are as many as terms, products of all but one are [series](super::series) with p + 1
-//! coefficients; small powers have [shared ones](super::cumulants), which take less; Owen values come [level
-//! by level](super::owen_series).
-//!
-//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which no worth of a coalition exceeds, where
-//! sums are those of sizes.
+//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which bounds the value of every coalition,
+//! with absolute values of the terms of u and v in their sums.
 
 use super::cumulants::{COEFFICIENT_BOUNDS, MAX_SHARED_POWER, values_by_shared_coefficients};
 use super::interaction_weights::{SizeWeightings, binomial};
@@ -22,10 +17,10 @@ use crate::coalition_structure::CoalitionTree;
 use crate::game::TERMS;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
-/// What is lost below the smallest normal number, relative to `(1 + M^{1/p})^p`.
+/// The loss below the smallest normal number, relative to `(1 + M^{1/p})^p`.
 const FLOOR: f64 = 1e-300;
 
-/// What is absent.
+/// The sums of absent players.
 #[derive(Clone, Copy)]
 pub(crate) enum AbsentSums<'a> {
     /// Rows, by their distances from the centre, one after the other, and their weights.
@@ -66,7 +61,7 @@ impl RowSums<'_> {
         // Of a polynomial of degree p - 1 that is 2 at most, nodes that are off by half an ulp make 2 (p -
         // 1)² ulps (Markov).
         let outside = self.units + 4.0 * p * p;
-        let (roundings, spread) = match self.absent {
+        let (roundings, coefficient_bound) = match self.absent {
             AbsentSums::Rows { .. } if shared => {
                 (p * (2.0 * players + 16.0), COEFFICIENT_BOUNDS[self.degree - 1])
             }
@@ -79,8 +74,8 @@ impl RowSums<'_> {
             AbsentSums::Rows { weights, .. } => TERMS + weights.len().div_ceil(TERMS),
             AbsentSums::Means { .. } => 1,
         };
-        let own = roundings + (2 * nodes + variants) as f64 + self.sums + 16.0;
-        1.01 * 0.5 * f64::EPSILON * (outside + spread * own)
+        let inner_roundings = roundings + (2 * nodes + variants) as f64 + self.sums + 16.0;
+        1.01 * 0.5 * f64::EPSILON * (outside + coefficient_bound * inner_roundings)
     }
 
     /// Whether coefficients are shared.
@@ -95,17 +90,17 @@ impl RowSums<'_> {
         out
     }
 
-    /// Every player's sum for a row with these distances, into `out`.
+    /// Writes every player's sum for a row with these centred values to `out`.
     #[inline(always)]
     fn players<V: Simd>(&self, centred: &[f64], block: usize, out: &mut Vec<Lanes>) {
         out.clear();
         let mut from = 0;
         for &end in self.ends {
-            let mut own = Lanes::ZERO;
+            let mut sum = Lanes::ZERO;
             for column in from..end {
-                own = self.derivative(column, block).fma::<V>(Lanes::splat(centred[column]), own);
+                sum = self.derivative(column, block).fma::<V>(Lanes::splat(centred[column]), sum);
             }
-            out.push(own);
+            out.push(sum);
             from = end;
         }
     }
@@ -132,7 +127,7 @@ fn power<V: Simd>(x: Lanes, p: usize) -> Lanes {
     power
 }
 
-/// What is asked.
+/// The values that are requested.
 #[derive(Clone, Copy)]
 pub(crate) enum PowerRequest<'a> {
     /// Values under the engine's measure.
@@ -143,7 +138,7 @@ pub(crate) enum PowerRequest<'a> {
     Unions(&'a CoalitionTree),
 }
 
-/// What is asked of a block.
+/// The values that are requested of a block.
 #[derive(Clone, Copy)]
 enum BlockRequest<'a> {
     /// Sets of so many players: see [`Chain::values`].
@@ -152,9 +147,9 @@ enum BlockRequest<'a> {
     Unions(&'a CoalitionTree),
 }
 
-/// What is found at the eight points of a block.
+/// The values at the eight points of a block.
 pub(crate) struct PowerResult<'a> {
-    /// One a player.
+    /// For each player.
     pub(crate) values: &'a [Lanes],
     /// Larger sets of players, by size and in [order](super::sets::Sets), if they were asked for.
     pub(crate) larger: &'a [Lanes],
@@ -169,7 +164,7 @@ pub(crate) struct PowerEngine {
     isa: Isa,
     measure: InclusionMeasure,
     memory: PowerScratch,
-    found: Vec<Lanes>,
+    values: Vec<Lanes>,
     larger: Vec<Lanes>,
     /// The last that averages had, which are the same in all runs.
     rule: Option<Rule>,
@@ -177,7 +172,7 @@ pub(crate) struct PowerEngine {
 
 /// Nodes by the size of sets.
 struct Rule {
-    /// How many a uniform average takes, and how many all sizes share.
+    /// The number of nodes of a uniform average, and the number that all sizes share.
     count: usize,
     nodes: usize,
     by_size: Vec<Vec<Node>>,
@@ -186,11 +181,11 @@ struct Rule {
 impl Rule {
     fn new(averages: &SizeWeightings, count: usize) -> Self {
         let shared = averages.rule(&RuleChoice { nodes: count, quadrature: 0.0, mass: 0.0 });
-        let of = |s: usize| {
-            let own = shared.iter().filter(|node| node.weights[s] != 0.0);
-            own.map(|node| Node::new(node.t, node.s, node.weights[s])).collect()
+        let nodes_of_size = |s: usize| {
+            let active_nodes = shared.iter().filter(|node| node.weights[s] != 0.0);
+            active_nodes.map(|node| Node::new(node.t, node.s, node.weights[s])).collect()
         };
-        Self { count, nodes: shared.len(), by_size: (0..averages.order()).map(of).collect() }
+        Self { count, nodes: shared.len(), by_size: (0..averages.order()).map(nodes_of_size).collect() }
     }
 }
 
@@ -201,19 +196,19 @@ struct PowerScratch {
     a: Vec<Lanes>,
     b: Vec<Lanes>,
     chain: SeriesChain,
-    /// Sums over some reference rows, and over all: players, and then pairs.
-    some: Vec<Lanes>,
-    all: Vec<Lanes>,
+    /// Sums over a batch of reference rows, and over all: players, then pairs.
+    batch_sums: Vec<Lanes>,
+    total_sums: Vec<Lanes>,
     magnitude: Lanes,
 }
 
 impl PowerEngine {
     pub(crate) fn new(isa: Isa, measure: InclusionMeasure) -> Self {
         let vectors: [Vec<Lanes>; 6] = Default::default();
-        let [present, absent, a, b, some, all] = vectors;
+        let [present, absent, a, b, batch_sums, total_sums] = vectors;
         let (chain, magnitude) = (SeriesChain::default(), Lanes::ZERO);
-        let memory = PowerScratch { present, absent, a, b, chain, some, all, magnitude };
-        Self { isa, measure, memory, found: Vec::new(), larger: Vec::new(), rule: None }
+        let memory = PowerScratch { present, absent, a, b, chain, batch_sums, total_sums, magnitude };
+        Self { isa, measure, memory, values: Vec::new(), larger: Vec::new(), rule: None }
     }
 
     /// The values of a block.
@@ -221,14 +216,14 @@ impl PowerEngine {
         &mut self,
         sums: &RowSums<'_>,
         block: usize,
-        asked: PowerRequest<'_>,
+        request: PowerRequest<'_>,
     ) -> PowerResult<'_> {
         let players = sums.ends.len();
         // The integrand is a polynomial of degree `players - 1` too.
         let count = sums.degree.min(players).div_ceil(2);
-        let (isa, mut found, mut larger) =
-            (self.isa, std::mem::take(&mut self.found), std::mem::take(&mut self.larger));
-        let off = match asked {
+        let (isa, mut values, mut larger) =
+            (self.isa, std::mem::take(&mut self.values), std::mem::take(&mut self.larger));
+        let error_bound = match request {
             PowerRequest::Sets(averages) => {
                 let rule = self.rule.take().filter(|rule| rule.count == count);
                 let rule = rule.unwrap_or_else(|| Rule::new(averages, count));
@@ -242,9 +237,9 @@ impl PowerEngine {
                     let part = BlockRequest::Sets { nodes: &rule.by_size[size - 1], largest: size };
                     compute_block(isa, sums, block, part, &mut self.memory);
                     match size {
-                        1 => found.clone_from(&self.memory.all),
-                        2 => larger.extend_from_slice(&self.memory.all[players..]),
-                        _ => larger.extend_from_slice(&self.memory.all),
+                        1 => values.clone_from(&self.memory.total_sums),
+                        2 => larger.extend_from_slice(&self.memory.total_sums[players..]),
+                        _ => larger.extend_from_slice(&self.memory.total_sums),
                     }
                 }
                 let nodes = rule.nodes;
@@ -254,22 +249,22 @@ impl PowerEngine {
             PowerRequest::Values => {
                 let nodes = self.measure.rule(count);
                 compute_block(isa, sums, block, BlockRequest::Sets { nodes, largest: 1 }, &mut self.memory);
-                found.clone_from(&self.memory.all);
+                values.clone_from(&self.memory.total_sums);
                 sums.error_bound(nodes.len(), sums.shared())
             }
             PowerRequest::Unions(tree) => {
                 compute_block(isa, sums, block, BlockRequest::Unions(tree), &mut self.memory);
-                found.clone_from(&self.memory.all);
+                values.clone_from(&self.memory.total_sums);
                 // A value is made of both products of each part of the tree, of which there are less than
                 // twice as many as players, and at each level of two more a member: up to three times as many
                 // products of series.
                 3.0 * sums.error_bound(count, false)
             }
         };
-        (self.found, self.larger) = (found, larger);
+        (self.values, self.larger) = (values, larger);
         let magnitude = self.memory.magnitude.map2(Lanes::ZERO, |m, _| m * sums.scale);
-        let error = magnitude.map2(Lanes::ZERO, |m, _| off * m + FLOOR * (sums.scale + m));
-        PowerResult { values: &self.found, larger: &self.larger, error, magnitude }
+        let error = magnitude.map2(Lanes::ZERO, |m, _| error_bound * m + FLOOR * (sums.scale + m));
+        PowerResult { values: &self.values, larger: &self.larger, error, magnitude }
     }
 
     /// The worth of nobody in a block.
@@ -288,29 +283,29 @@ dispatch! {
 #[inline(always)]
 fn empty_coalition_value<V: Simd>(sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch) -> Lanes {
     let p = sums.degree;
-    let worth = match sums.absent {
+    let empty_value = match sums.absent {
         AbsentSums::Rows { centred, weights } => {
-            let mut worth = Lanes::ZERO;
+            let mut total = Lanes::ZERO;
             let mut rows = centred.chunks_exact(sums.present.len());
             for weights in weights.chunks(TERMS) {
-                let mut some = Lanes::ZERO;
+                let mut batch_total = Lanes::ZERO;
                 for (weight, row) in weights.iter().zip(&mut rows) {
                     sums.players::<V>(row, block, &mut memory.absent);
                     let start = Lanes::splat(sums.constant);
                     let sum = memory.absent.iter().fold(start, |sum, v| sum.add::<V>(*v));
-                    some = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), some);
+                    batch_total = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), batch_total);
                 }
-                worth = worth.add::<V>(some);
+                total = total.add::<V>(batch_total);
             }
-            worth
+            total
         }
         AbsentSums::Means { series, .. } => {
-            let own = sums.ends.len() * (p + 1);
-            let absent = &series[block * own..][..own];
+            let block_len = sums.ends.len() * (p + 1);
+            let absent = &series[block * block_len..][..block_len];
             memory.chain.last_coefficient::<V>(&exponential(sums.constant, p), absent).mul::<V>(factorial(p))
         }
     };
-    worth.mul::<V>(Lanes::splat(sums.scale))
+    empty_value.mul::<V>(Lanes::splat(sums.scale))
 }
 
 dispatch! {
@@ -340,10 +335,10 @@ fn compute_block_body<V: Simd>(
     };
     let mut present = std::mem::take(&mut memory.present);
     sums.players::<V>(sums.present, block, &mut present);
-    memory.all.clear();
-    memory.all.resize(sets, Lanes::ZERO);
-    memory.some.clear();
-    memory.some.resize(sets, Lanes::ZERO);
+    memory.total_sums.clear();
+    memory.total_sums.resize(sets, Lanes::ZERO);
+    memory.batch_sums.clear();
+    memory.batch_sums.resize(sets, Lanes::ZERO);
     memory.magnitude = Lanes::ZERO;
     if !shares {
         expand::<V>(&present, p, &mut memory.a);
@@ -364,33 +359,33 @@ fn compute_block_body<V: Simd>(
                             weight,
                             nodes,
                             pairs,
-                            &mut memory.some,
+                            &mut memory.batch_sums,
                         ),
                         2 => values_by_shared_coefficients::<V, 2>(
                             game,
                             weight,
                             nodes,
                             pairs,
-                            &mut memory.some,
+                            &mut memory.batch_sums,
                         ),
                         3 => values_by_shared_coefficients::<V, 3>(
                             game,
                             weight,
                             nodes,
                             pairs,
-                            &mut memory.some,
+                            &mut memory.batch_sums,
                         ),
                         4 => values_by_shared_coefficients::<V, 4>(
                             game,
                             weight,
                             nodes,
                             pairs,
-                            &mut memory.some,
+                            &mut memory.batch_sums,
                         ),
                         _ => {
                             expand::<V>(&absent, p, &mut memory.b);
                             let weight = Lanes::splat(weight).mul::<V>(factorial(p));
-                            let PowerScratch { a, b, chain, some, .. } = &mut *memory;
+                            let PowerScratch { a, b, chain, batch_sums: some, .. } = &mut *memory;
                             let start = exponential(sums.constant, p);
                             match tree {
                                 Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
@@ -402,8 +397,8 @@ fn compute_block_body<V: Simd>(
                     }
                     memory.absent = absent;
                 }
-                for (all, some) in memory.all.iter_mut().zip(&mut memory.some) {
-                    *all = all.add::<V>(std::mem::replace(some, Lanes::ZERO));
+                for (total, batch) in memory.total_sums.iter_mut().zip(&mut memory.batch_sums) {
+                    *total = total.add::<V>(std::mem::replace(batch, Lanes::ZERO));
                 }
             }
         }
@@ -411,7 +406,7 @@ fn compute_block_body<V: Simd>(
             memory.magnitude = sums.magnitude::<V>(norms, block);
             let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
             let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
-            let PowerScratch { a, chain, all, .. } = &mut *memory;
+            let PowerScratch { a, chain, total_sums: all, .. } = &mut *memory;
             let start = exponential(sums.constant, p);
             match tree {
                 Some(tree) => add_owen_levels(tree, start, (a, absent), weight, all),
@@ -443,7 +438,7 @@ pub(crate) fn factorial(p: usize) -> Lanes {
 fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
     out.clear();
     for x in sums {
-        let mut term = Lanes::ONE;
+        let mut term = Lanes::ONES;
         out.push(term);
         for k in 1..=p {
             term = V::div(term.mul::<V>(*x), Lanes::splat(k as f64));

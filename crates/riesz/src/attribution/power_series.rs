@@ -1,5 +1,5 @@
-//! Product games whose factors are power series, cut off after p + 1 coefficients: products of all series but
-//! one, without a division.
+//! Product games whose factors are power series truncated after p + 1 coefficients: products of all series
+//! but one, without a division.
 
 use super::rule::Node;
 use crate::simd::{Lanes, Plain, Simd};
@@ -7,14 +7,14 @@ use crate::simd::{Lanes, Plain, Simd};
 /// The coefficients of `e^{cz}`.
 pub(super) fn exponential(c: f64, p: usize) -> Vec<Lanes> {
     let mut term = 1.0;
-    let rest = (1..=p).map(|k| {
+    let higher = (1..=p).map(|k| {
         term *= c / k as f64;
         term
     });
-    std::iter::once(1.0).chain(rest).map(Lanes::splat).collect()
+    std::iter::once(1.0).chain(higher).map(Lanes::splat).collect()
 }
 
-/// What is multiplied on the way.
+/// Scratch memory of the products.
 #[derive(Default)]
 pub(super) struct SeriesChain {
     /// The products of the first series, one after the other.
@@ -46,8 +46,8 @@ impl SeriesChain {
         after[start.len() - 1]
     }
 
-    /// Adds the values for `largest` 1, and then pairs for 2, or what all sets of so many players, in order,
-    /// add together for more, times `weight`: of player j the last coefficient of
+    /// Adds to `out`, times `weight`, the values of players for `largest` 1, of players and pairs for 2, and
+    /// of all sets of `largest` players in order for more. The value of player j is the last coefficient of
     /// `start · ∫ (a_j - b_j) Π_{l≠j} ((1-t) b_l + t a_l)`.
     #[inline(always)]
     pub(super) fn player_values<V: Simd>(
@@ -65,11 +65,11 @@ impl SeriesChain {
         for k in 0..a.len() {
             self.gains.push(a[k].sub::<V>(b[k]));
         }
-        let mut rest = out.iter_mut();
+        let mut outputs = out.iter_mut();
         if largest <= 2 {
             self.excluding::<V>(start, (a, b), &[], nodes);
             for j in 0..players {
-                if let Some(value) = rest.next() {
+                if let Some(value) = outputs.next() {
                     *value = self.value::<V>(j, size).fma::<V>(weight, *value);
                 }
             }
@@ -81,32 +81,32 @@ impl SeriesChain {
         let mut first: Vec<usize> = (0..largest - 1).collect();
         loop {
             // The value of the others in the game without these whose terms are their gains.
-            let (mut own, mut next) = (std::mem::take(&mut self.start), std::mem::take(&mut self.next));
-            own.clear();
-            own.extend_from_slice(start);
+            let (mut product, mut next) = (std::mem::take(&mut self.start), std::mem::take(&mut self.next));
+            product.clear();
+            product.extend_from_slice(start);
             next.resize(size, Lanes::ZERO);
             for &j in &first {
-                multiply::<V>(&own, &self.gains[j * size..][..size], &mut next);
-                std::mem::swap(&mut own, &mut next);
+                multiply::<V>(&product, &self.gains[j * size..][..size], &mut next);
+                std::mem::swap(&mut product, &mut next);
             }
             self.next = next;
-            self.excluding::<V>(&own, (a, b), &first, nodes);
-            self.start = own;
+            self.excluding::<V>(&product, (a, b), &first, nodes);
+            self.start = product;
             for l in first[largest - 2] + 1..players {
-                if let Some(value) = rest.next() {
+                if let Some(value) = outputs.next() {
                     *value = self.value::<V>(l, size).fma::<V>(weight, *value);
                 }
             }
             // The next that leave a last one.
-            let mut at = largest - 1;
-            while at > 0 && first[at - 1] == players - 1 - (largest - at) {
-                at -= 1;
+            let mut position = largest - 1;
+            while position > 0 && first[position - 1] == players - 1 - (largest - position) {
+                position -= 1;
             }
-            if at == 0 {
+            if position == 0 {
                 return;
             }
-            first[at - 1] += 1;
-            for l in at..largest - 1 {
+            first[position - 1] += 1;
+            for l in position..largest - 1 {
                 first[l] = first[l - 1] + 1;
             }
         }
@@ -124,13 +124,13 @@ impl SeriesChain {
         sum
     }
 
-    /// The moments of all players but those `without`.
+    /// The moments of all players except those in `excluded`.
     #[inline(always)]
     fn excluding<V: Simd>(
         &mut self,
         start: &[Lanes],
         (a, b): (&[Lanes], &[Lanes]),
-        without: &[usize],
+        excluded: &[usize],
         nodes: &[Node],
     ) {
         let size = start.len();
@@ -148,29 +148,29 @@ impl SeriesChain {
             }
             before[..size].copy_from_slice(start);
             for j in 0..players {
-                let (own, rest) = before[j * size..].split_at_mut(size);
-                if without.contains(&j) {
-                    rest[..size].copy_from_slice(own);
+                let (prefix, tail) = before[j * size..].split_at_mut(size);
+                if excluded.contains(&j) {
+                    tail[..size].copy_from_slice(prefix);
                 } else {
-                    multiply::<V>(own, &mixed[j * size..][..size], &mut rest[..size]);
+                    multiply::<V>(prefix, &mixed[j * size..][..size], &mut tail[..size]);
                 }
             }
             after.clear();
             after.resize(size, Lanes::ZERO);
-            after[0] = Lanes::ONE;
+            after[0] = Lanes::ONES;
             for j in (0..players).rev() {
-                if without.contains(&j) {
+                if excluded.contains(&j) {
                     continue;
                 }
-                let own = &before[j * size..][..size];
+                let prefix = &before[j * size..][..size];
                 let moments = &mut moments[j * size..][..size];
                 for k in 1..size {
                     let top = size - 1 - k;
-                    let mut rest = Lanes::ZERO;
+                    let mut coefficient = Lanes::ZERO;
                     for m in 0..=top {
-                        rest = own[m].fma::<V>(after[top - m], rest);
+                        coefficient = prefix[m].fma::<V>(after[top - m], coefficient);
                     }
-                    moments[k] = rest.fma::<V>(weight, moments[k]);
+                    moments[k] = coefficient.fma::<V>(weight, moments[k]);
                 }
                 multiply::<V>(after, &mixed[j * size..][..size], next);
                 std::mem::swap(after, next);
@@ -179,41 +179,41 @@ impl SeriesChain {
     }
 }
 
-/// The product of two series.
+/// The product of two truncated series.
 #[inline(always)]
-pub(super) fn multiply<V: Simd>(own: &[Lanes], factor: &[Lanes], out: &mut [Lanes]) {
+pub(super) fn multiply<V: Simd>(series: &[Lanes], factor: &[Lanes], out: &mut [Lanes]) {
     for (top, out) in out.iter_mut().enumerate() {
         let mut sum = Lanes::ZERO;
         for m in 0..=top {
-            sum = own[m].fma::<V>(factor[top - m], sum);
+            sum = series[m].fma::<V>(factor[top - m], sum);
         }
         *out = sum;
     }
 }
 
-/// Means of the series of `e^{vz}` over rows of these weights: `numbers` has one v a row, `out` one
-/// coefficient after the other; some rows at a time.
+/// Mean over rows, with these weights, of the series of `e^{vz}`: `numbers` has one v per row, `out` one
+/// entry per coefficient; `batch_size` rows are added at a time.
 pub(crate) fn mean_exponential_series(
     numbers: impl Iterator<Item = Lanes>,
     weights: &[f64],
-    together: usize,
+    batch_size: usize,
     out: &mut [Lanes],
 ) {
     out.fill(Lanes::ZERO);
     let mut numbers = numbers;
-    let mut some = vec![Lanes::ZERO; out.len()];
-    for weights in weights.chunks(together) {
+    let mut batch_sums = vec![Lanes::ZERO; out.len()];
+    for weights in weights.chunks(batch_size) {
         for (weight, v) in weights.iter().zip(&mut numbers) {
             let mut term = Lanes::splat(*weight);
-            for (k, sum) in some.iter_mut().enumerate().skip(1) {
+            for (k, sum) in batch_sums.iter_mut().enumerate().skip(1) {
                 term = term.map2(v, |term, v| term * v / k as f64);
                 *sum = sum.add::<Plain>(term);
             }
         }
-        for (all, some) in out.iter_mut().zip(&mut some) {
-            *all = all.add::<Plain>(std::mem::replace(some, Lanes::ZERO));
+        for (total, batch) in out.iter_mut().zip(&mut batch_sums) {
+            *total = total.add::<Plain>(std::mem::replace(batch, Lanes::ZERO));
         }
     }
     // Weights sum to 1.
-    out[0] = Lanes::ONE;
+    out[0] = Lanes::ONES;
 }

@@ -1,4 +1,5 @@
-//! How values of players vary together under a Gaussian process whose covariance is a sum of products.
+//! Covariance between players' values under a Gaussian process whose covariance function is a sum of
+//! products.
 //!
 //! A value is a linear functional of f: with absent players from the reference row b it is
 //! `φ_j = ∫ ∂_j f(t x + (1-t) b) dμ(t)`, where f is extended to mixtures player by player, and ∂_j is the
@@ -66,26 +67,26 @@ impl<'g> ValueCovariance<'g> {
         Some(Self { products, absent, players, columns, len, mirrored, measure, isa })
     }
 
-    /// The prior covariance of all values at all rows: that of player j in row r stands at `r * players + j`.
+    /// The prior covariance of all values at all rows; player j in row r has the index `r * players + j`.
     /// Cost, for each pair of rows, O(reference² · players² · nodes²), where nodes is at most half the number
     /// of players.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(crate) fn covariance(&self, rows: &[Vec<f64>], watch: RunControl<'_>) -> Result<Matrix> {
+    pub(crate) fn covariance(&self, rows: &[Vec<f64>], control: RunControl<'_>) -> Result<Matrix> {
         let (n, p) = (rows.len(), self.players);
         let pairs: Vec<(usize, usize)> = (0..n).flat_map(|r| (r..n).map(move |s| (r, s))).collect();
         let between = |&(r, s): &(usize, usize)| {
-            check_cancelled(watch.stop)?;
-            let found = self.row_pair_covariance(&rows[r], &rows[s], r == s, watch)?;
-            watch.step();
-            Ok(found)
+            check_cancelled(control.stop)?;
+            let block = self.row_pair_covariance(&rows[r], &rows[s], r == s, control)?;
+            control.step();
+            Ok(block)
         };
         let blocks: Vec<Vec<f64>> = pairs.par_iter().map(between).collect::<Result<_>>()?;
         let mut out = Matrix::zeros(n * p, n * p);
         for ((r, s), block) in pairs.into_iter().zip(blocks) {
-            for (at, value) in block.into_iter().enumerate() {
-                let (j, l) = (r * p + at / p, s * p + at % p);
+            for (index, value) in block.into_iter().enumerate() {
+                let (j, l) = (r * p + index / p, s * p + index % p);
                 out[(j, l)] = value;
                 out[(l, j)] = value;
             }
@@ -93,13 +94,13 @@ impl<'g> ValueCovariance<'g> {
         Ok(out)
     }
 
-    /// Players of x by players of `other`.
+    /// The covariance between the players of x and the players of `other`.
     fn row_pair_covariance(
         &self,
         x: &[f64],
         other: &[f64],
-        same: bool,
-        watch: RunControl<'_>,
+        same_row: bool,
+        control: RunControl<'_>,
     ) -> Result<Vec<f64>> {
         let p = self.players;
         let mut out = vec![0.0; p * p];
@@ -114,27 +115,27 @@ impl<'g> ValueCovariance<'g> {
         for product in self.products {
             let m = product.players.len();
             let mut scratch = Scratch::default();
-            for (sign, other, others) in &passes {
+            for (sign, other, other_columns) in &passes {
                 let mut sums = vec![Lanes::ZERO; m * m];
                 let mut add = |corners: &[FourCorners], weights: &[Lanes]| {
                     let nodes = self.measure.rule(self.nodes(corners, m, weights.len()));
                     for (block, weight) in
                         weights.iter().enumerate().filter(|(_, w)| w.0.iter().any(|w| *w != 0.0))
                     {
-                        let own = corners.iter().skip(block).step_by(weights.len());
+                        let block_corners = corners.iter().skip(block).step_by(weights.len());
                         scratch.corners.clear();
-                        scratch.corners.extend(own);
+                        scratch.corners.extend(block_corners);
                         integrate(self.isa, *weight, nodes, &mut scratch, &mut sums);
                     }
                 };
-                self.for_each_block(product, (x, other, others), same, watch, &mut add)?;
-                for (at, sum) in sums.iter().enumerate() {
-                    let (j, l) = (product.players[at / m], product.players[at % m]);
+                self.for_each_block(product, (x, other, other_columns), same_row, control, &mut add)?;
+                for (index, sum) in sums.iter().enumerate() {
+                    let (j, l) = (product.players[index / m], product.players[index % m]);
                     out[j * p + l] += sign * product.scale * sum.sum();
                 }
             }
         }
-        if same {
+        if same_row {
             // Half of the pairs of reference rows stand for both.
             for j in 0..p {
                 for l in j + 1..p {
@@ -146,68 +147,69 @@ impl<'g> ValueCovariance<'g> {
         Ok(out)
     }
 
-    /// Hands over factors by blocks, and the weights of blocks, for some pairs of reference rows after the
-    /// others: of the row x, and of the other row and its reference rows.
+    /// Calls `add` with the factors of a block and the weights of blocks, for one batch of pairs of reference
+    /// rows after another: those of the row x, and those of the other row and its reference rows.
     fn for_each_block(
         &self,
         product: &PlayerProduct<'_>,
         (x, other, others): (&[f64], &[f64], &[f64]),
-        same: bool,
-        watch: RunControl<'_>,
+        same_row: bool,
+        control: RunControl<'_>,
         add: &mut impl FnMut(&[FourCorners], &[Lanes]),
     ) -> Result<()> {
         let (m, len) = (product.players.len(), self.len);
-        let [reference, others] = [&self.columns, others].map(|columns| Columns::new(columns, len, 0, len));
+        let [reference, other_reference] =
+            [&self.columns, others].map(|columns| Columns::new(columns, len, 0, len));
         let factors = |u: Columns<'_>, v: &[f64]| -> Vec<f64> {
             let mut out = vec![1.0; m * u.len()];
-            let each = out.chunks_exact_mut(u.len()).enumerate();
-            each.for_each(|(k, factor)| product.factor(self.isa, k, u, v, factor));
+            let player_factors = out.chunks_exact_mut(u.len()).enumerate();
+            player_factors.for_each(|(k, factor)| product.factor(self.isa, k, u, v, factor));
             out
         };
         let present = factors(Columns::new(x, 1, 0, 1), other);
-        let mut one = Lanes::ZERO;
-        one.0[0] = 1.0;
+        let mut unit_lane = Lanes::ZERO;
+        unit_lane.0[0] = 1.0;
         let (AbsentSide::Rows(rows) | AbsentSide::Means(rows)) = self.absent else {
             let corners: Vec<FourCorners> =
                 present.iter().map(|f| [*f, 1.0, 1.0, 1.0].map(Lanes::splat)).collect();
-            add(&corners, &[one]);
+            add(&corners, &[unit_lane]);
             return Ok(());
         };
-        let (to_x, to_other) = (factors(others, x), factors(reference, other));
+        let (to_x, to_other) = (factors(other_reference, x), factors(reference, other));
         let ReferenceRows { rows, weights } = rows;
         if matches!(self.absent, AbsentSide::Means(_)) {
             let mean = |factors: &[f64]| -> Vec<f64> {
-                let of = |f: &[f64]| f.iter().zip(weights).map(|(f, w)| f * w).sum();
-                factors.chunks_exact(len).map(of).collect()
+                let weighted_mean = |f: &[f64]| f.iter().zip(weights).map(|(f, w)| f * w).sum();
+                factors.chunks_exact(len).map(weighted_mean).collect()
             };
             let mut absent = vec![0.0; m];
             for (row, weight) in rows.iter().zip(weights) {
-                check_cancelled(watch.stop)?;
-                let own = mean(&factors(others, row));
-                absent.iter_mut().zip(own).for_each(|(sum, own)| *sum += weight * own);
+                check_cancelled(control.stop)?;
+                let means = mean(&factors(other_reference, row));
+                absent.iter_mut().zip(means).for_each(|(sum, mean_factor)| *sum += weight * mean_factor);
             }
             let (to_x, to_other) = (mean(&to_x), mean(&to_other));
             let corners: Vec<FourCorners> =
                 (0..m).map(|k| [present[k], to_x[k], to_other[k], absent[k]].map(Lanes::splat)).collect();
-            add(&corners, &[one]);
+            add(&corners, &[unit_lane]);
             return Ok(());
         }
         let blocks = len / LANES;
         let mut corners = Vec::with_capacity(m * blocks);
         for (b, row) in rows.iter().enumerate() {
-            check_cancelled(watch.stop)?;
-            let absent = factors(others, row);
+            check_cancelled(control.stop)?;
+            let absent = factors(other_reference, row);
             corners.clear();
             for k in 0..m {
                 let splat = [present[k], to_other[k * len + b]].map(Lanes::splat);
                 corners.extend((0..blocks).map(|block| {
-                    let at = k * len + block * LANES;
-                    [splat[0], Lanes::load(&to_x, at), splat[1], Lanes::load(&absent, at)]
+                    let start = k * len + block * LANES;
+                    [splat[0], Lanes::load(&to_x, start), splat[1], Lanes::load(&absent, start)]
                 }));
             }
             let weight = |c: usize| match weights.get(c) {
-                Some(weight) if same && c > b => 2.0 * weights[b] * weight,
-                Some(weight) if !same || c == b => weights[b] * weight,
+                Some(weight) if same_row && c > b => 2.0 * weights[b] * weight,
+                Some(weight) if !same_row || c == b => weights[b] * weight,
                 _ => 0.0,
             };
             let weights: Vec<f64> = (0..len).map(weight).collect();
@@ -216,7 +218,7 @@ impl<'g> ValueCovariance<'g> {
         Ok(())
     }
 
-    /// How many nodes serve all these factors, on either side.
+    /// The number of nodes that serves all these factors on either side.
     fn nodes(&self, corners: &[FourCorners], players: usize, blocks: usize) -> usize {
         let choices = self.measure.choices(players);
         let mut ratio = 1.0;
@@ -233,11 +235,11 @@ impl<'g> ValueCovariance<'g> {
             }
             ratio *= worst;
         }
-        choices.at(ratio).nodes
+        choices.choose(ratio).nodes
     }
 }
 
-/// What is kept from block to block.
+/// Scratch memory that is kept from block to block.
 #[derive(Default)]
 struct Scratch {
     corners: Vec<FourCorners>,
@@ -256,8 +258,8 @@ fn body<V: Simd>(weight: Lanes, nodes: &[Node], scratch: &mut Scratch, out: &mut
     let m = corners.len();
     rows.iter_mut().for_each(|row| row.resize(m, Lanes::ZERO));
     let [first, second, by_other, h, by_own, after] = rows;
-    for one in nodes {
-        let (t, s) = (Lanes::splat(one.t), Lanes::splat(one.s));
+    for node in nodes {
+        let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
         for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
             first[q] = t.fma::<V>(*xx, s.mul::<V>(*bx));
             second[q] = t.fma::<V>(*xb, s.mul::<V>(*bb));
@@ -269,21 +271,21 @@ fn body<V: Simd>(weight: Lanes, nodes: &[Node], scratch: &mut Scratch, out: &mut
                 h[q] = t.fma::<V>(first[q], s.mul::<V>(second[q]));
                 by_own[q] = t.fma::<V>(xx.sub::<V>(*bx), s.mul::<V>(xb.sub::<V>(*bb)));
             }
-            let mut rest = Lanes::ONE;
+            let mut suffix = Lanes::ONES;
             for q in (0..m).rev() {
-                after[q] = rest;
-                rest = rest.mul::<V>(h[q]);
+                after[q] = suffix;
+                suffix = suffix.mul::<V>(h[q]);
             }
-            let mut before = weight.mul::<V>(Lanes::splat(one.weight * two.weight));
+            let mut before = weight.mul::<V>(Lanes::splat(node.weight * two.weight));
             for j in 0..m {
                 let [xx, xb, bx, bb] = corners[j];
                 let mixed = xx.sub::<V>(xb).sub::<V>(bx.sub::<V>(bb));
                 out[j * m + j] = mixed.fma::<V>(before.mul::<V>(after[j]), out[j * m + j]);
                 let mut between = before;
                 for l in j + 1..m {
-                    let others = between.mul::<V>(after[l]);
-                    out[j * m + l] = by_own[j].mul::<V>(by_other[l]).fma::<V>(others, out[j * m + l]);
-                    out[l * m + j] = by_own[l].mul::<V>(by_other[j]).fma::<V>(others, out[l * m + j]);
+                    let outer_product = between.mul::<V>(after[l]);
+                    out[j * m + l] = by_own[j].mul::<V>(by_other[l]).fma::<V>(outer_product, out[j * m + l]);
+                    out[l * m + j] = by_own[l].mul::<V>(by_other[j]).fma::<V>(outer_product, out[l * m + j]);
                     between = between.mul::<V>(h[l]);
                 }
                 before = before.mul::<V>(h[j]);

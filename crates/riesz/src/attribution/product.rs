@@ -1,5 +1,5 @@
-//! Product games. A [`ProductGame`] hands over its terms, and nothing else; a [`Reading`] is what is asked of
-//! them; [`read`] brings the two together, and is the only one to drive the engine.
+//! Product games. A [`ProductGame`] hands over its terms; a [`TermAccumulator`] computes a statistic from
+//! them; [`accumulate`] connects the two and is the only function that runs the engine.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::simd::{Isa, LANES, Lanes, Plain};
 
 /// A game that is a sum of products with one factor a player, or several such games: one a row.
 pub(crate) trait ProductGame: Sync {
-    /// What a thread keeps from part to part.
+    /// Scratch memory that a thread keeps from part to part.
     type Memory: Default + Send;
 
     /// In how many parts the terms come. Each is read in order by one thread, so that sums do not depend on
@@ -36,14 +36,14 @@ pub(crate) struct ProductTerms<'a> {
     pub(crate) players: &'a [usize],
     /// The terms without their coefficients.
     pub(crate) run: TermBatch<'a>,
-    /// By output, the points' coefficients.
+    /// For each output, the points' coefficients.
     pub(crate) coef: &'a [Vec<Lanes>],
-    /// Whether a sum ends here: what follows is of another row, or of factors of other players.
-    pub(crate) last: bool,
+    /// Whether a sum ends here: the next terms belong to another row, or to factors of other players.
+    pub(crate) is_last: bool,
 }
 
 impl ProductTerms<'_> {
-    /// By output, the size of terms without factors.
+    /// For each output, the size of terms without factors.
     pub(crate) fn constants(&self) -> impl Iterator<Item = f64> {
         let weight = self.run.weights.first().map_or(0.0, |w| w.0[0].abs());
         let size = move |coef: &Vec<Lanes>| coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
@@ -57,10 +57,10 @@ pub(crate) struct PowerTerms<'a> {
     pub(crate) row: usize,
     /// The first point within the tile.
     pub(crate) point: usize,
-    /// Whose sums they are, ascending.
+    /// The players of the sums, ascending.
     pub(crate) players: &'a [usize],
     pub(crate) sums: RowSums<'a>,
-    /// By output, the points' coefficients.
+    /// For each output, the points' coefficients.
     pub(crate) coef: &'a [Vec<Lanes>],
 }
 
@@ -70,83 +70,84 @@ impl PowerTerms<'_> {
     }
 }
 
-/// What is asked of a product game.
+/// Computes a statistic from the terms of a product game.
 pub(crate) trait TermAccumulator: Send {
-    /// Terms of these rows and points follow.
-    fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>);
+    /// Begins a tile of these rows and points.
+    fn begin_tile(&mut self, rows: &Range<usize>, points: &Range<usize>);
 
-    /// Takes in some terms.
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine);
+    /// Adds terms of the current tile.
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine);
 
-    /// What is asked of powers of these players' sums.
-    fn asked(&mut self, _players: &[usize]) -> PowerRequest<'_> {
+    /// The values that are requested of powers of these players' sums.
+    fn power_request(&mut self, _players: &[usize]) -> PowerRequest<'_> {
         PowerRequest::Values
     }
 
-    /// Takes in what powers make of a block of points; blocks come in order. For games that hand over powers.
-    fn take(&mut self, _powers: &PowerTerms<'_>, _block: usize, _found: &PowerResult<'_>) {
-        debug_assert!(false, "a game whose terms are products handed over powers");
+    /// Adds the values of powers at a block of points; blocks come in order. Only games that have powers call
+    /// it.
+    fn add_power_block(&mut self, _powers: &PowerTerms<'_>, _block: usize, _found: &PowerResult<'_>) {
+        debug_assert!(false, "this accumulator computes nothing from powers");
     }
 
-    /// All terms of the tile have been taken in.
-    fn end(&mut self) {}
+    /// Finishes the tile after all of its terms.
+    fn finish_tile(&mut self) {}
 }
 
-/// Takes terms in.
+/// Passes the terms of a game to an accumulator, and stops when the user cancels.
 pub(crate) struct TermSink<'r> {
     engine: &'r mut QuadratureEngine,
     powers: &'r mut polynomial_games::PowerEngine,
-    reading: &'r mut dyn TermAccumulator,
-    watch: RunControl<'r>,
+    accumulator: &'r mut dyn TermAccumulator,
+    control: RunControl<'r>,
 }
 
 impl TermSink<'_> {
-    /// See [`Reading::begin`].
-    pub(crate) fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>) {
-        self.reading.begin(rows, points);
+    /// See [`TermAccumulator::begin_tile`].
+    pub(crate) fn begin_tile(&mut self, rows: &Range<usize>, points: &Range<usize>) {
+        self.accumulator.begin_tile(rows, points);
     }
 
-    /// See [`Reading::read`].
+    /// See [`TermAccumulator::add_terms`].
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub(crate) fn read(&mut self, terms: &ProductTerms<'_>) -> Result<()> {
-        self.watch.check_cancelled()?;
-        self.reading.read(terms, self.engine);
+    pub(crate) fn add_terms(&mut self, terms: &ProductTerms<'_>) -> Result<()> {
+        self.control.check_cancelled()?;
+        self.accumulator.add_terms(terms, self.engine);
         Ok(())
     }
 
-    /// See [`Reading::take`].
+    /// Adds powers block by block, see [`TermAccumulator::add_power_block`].
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub(crate) fn powers(&mut self, powers: &PowerTerms<'_>) -> Result<()> {
+    pub(crate) fn add_powers(&mut self, powers: &PowerTerms<'_>) -> Result<()> {
         for block in 0..powers.blocks() {
-            self.watch.check_cancelled()?;
-            let found = self.powers.run(&powers.sums, block, self.reading.asked(powers.players));
-            self.reading.take(powers, block, &found);
+            self.control.check_cancelled()?;
+            let result = self.powers.run(&powers.sums, block, self.accumulator.power_request(powers.players));
+            self.accumulator.add_power_block(powers, block, &result);
         }
         Ok(())
     }
 
-    /// See [`Reading::end`].
+    /// See [`TermAccumulator::finish_tile`].
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub(crate) fn end(&mut self) -> Result<()> {
-        self.reading.end();
-        self.watch.check_cancelled()
+    pub(crate) fn finish_tile(&mut self) -> Result<()> {
+        self.accumulator.finish_tile();
+        self.control.check_cancelled()
     }
 }
 
-/// What is asked, of each part of the game. Threads share parts, and progress counts them.
+/// Computes one accumulator for each part of the game. Threads share parts, and progress counts them.
 ///
 /// # Errors
-/// [`Error::Interrupted`] soon after `watch` says so.
-pub(crate) fn read<G: ProductGame, R: TermAccumulator>(
+/// [`Error::Interrupted`] soon after `control` is cancelled.
+pub(crate) fn accumulate<G: ProductGame, R: TermAccumulator>(
     game: &G,
     (isa, measure): (Isa, &InclusionMeasure),
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     new: impl Fn() -> R + Sync,
 ) -> Result<Vec<R>> {
     let idle = Mutex::new(Vec::new());
@@ -158,12 +159,13 @@ pub(crate) fn read<G: ProductGame, R: TermAccumulator>(
             (G::Memory::default(), QuadratureEngine::new(isa, measure.clone()), powers)
         };
         let (mut memory, mut engine, mut powers) = kept.unwrap_or_else(fresh);
-        let mut reading = new();
-        let mut reader = TermSink { engine: &mut engine, powers: &mut powers, reading: &mut reading, watch };
-        game.terms(part, &mut memory, &mut reader)?;
+        let mut accumulator = new();
+        let mut sink =
+            TermSink { engine: &mut engine, powers: &mut powers, accumulator: &mut accumulator, control };
+        game.terms(part, &mut memory, &mut sink)?;
         idle().push((memory, engine, powers));
-        watch.step();
-        Ok(reading)
+        control.step();
+        Ok(accumulator)
     };
     (0..game.parts()).into_par_iter().with_max_len(1).map(part).collect()
 }
@@ -180,25 +182,25 @@ struct Memory {
 pub(crate) struct ScaledTerms {
     weights: Vec<Lanes>,
     sizes: Vec<Lanes>,
-    ones: [Vec<Lanes>; 1],
+    unit_coefficients: [Vec<Lanes>; 1],
 }
 
 impl ScaledTerms {
-    /// The run with a single output's coefficients within its weights, which may be far from 1 where their
-    /// products are not; and what is left to multiply by, for each output.
+    /// The batch with a single output's coefficients multiplied into its weights (these may be far from 1
+    /// where the products are not), and the remaining coefficients of each output.
     pub(crate) fn fold<'w>(
         &'w mut self,
         run: TermBatch<'w>,
         coef: &'w [Vec<Lanes>],
     ) -> (TermBatch<'w>, &'w [Vec<Lanes>]) {
-        let [own] = coef else { return (run, coef) };
-        let Self { weights, sizes, ones } = self;
+        let [coefficients] = coef else { return (run, coef) };
+        let Self { weights, sizes, unit_coefficients: ones } = self;
         weights.clear();
-        weights.extend(run.weights.iter().zip(own).map(|(w, c)| w.mul::<Plain>(*c)));
+        weights.extend(run.weights.iter().zip(coefficients).map(|(w, c)| w.mul::<Plain>(*c)));
         sizes.clear();
-        let given = run.sizes.iter().copied().flatten().zip(own);
-        sizes.extend(given.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())));
-        ones[0].resize(weights.len(), Lanes::ONE);
+        let weighted_sizes = run.sizes.iter().copied().flatten().zip(coefficients);
+        sizes.extend(weighted_sizes.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())));
+        ones[0].resize(weights.len(), Lanes::ONES);
         (TermBatch { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, ones)
     }
 }
@@ -224,13 +226,14 @@ fn scale_terms(
     let sums = &mut memory.sums;
     sums.clear();
     sums.resize(coef.len() * run.players, Lanes::ZERO);
-    for at in 0..run.weights.len() {
-        let totals = engine.run(run.block(at));
+    for index in 0..run.weights.len() {
+        let totals = engine.run(run.block(index));
         for (o, coef) in coef.iter().enumerate() {
-            let size = coef[at].map2(Lanes::ONE, |c, _| c.abs());
+            let size = coef[index].map2(Lanes::ONES, |c, _| c.abs());
             total(o, size.mul::<Plain>(totals.error).sum(), size.mul::<Plain>(totals.magnitude).sum());
-            let own = sums[o * run.players..].iter_mut().zip(&engine.values[..run.players]);
-            own.for_each(|(sum, value)| *sum = sum.add::<Plain>(coef[at].mul::<Plain>(*value)));
+            let sums_and_values = sums[o * run.players..].iter_mut().zip(&engine.values[..run.players]);
+            sums_and_values
+                .for_each(|(sum, value)| *sum = sum.add::<Plain>(coef[index].mul::<Plain>(*value)));
         }
     }
     (0..coef.len() * run.players).for_each(|t| add(t / run.players, t % run.players, sums[t]));
@@ -248,7 +251,7 @@ pub(crate) struct PlayerValues {
     pub(crate) magnitude: Vec<f64>,
     /// Outputs × factors of the sum that has not ended.
     lanes: Vec<Lanes>,
-    /// By output, the sizes of all sums on their way: each was rounded.
+    /// For each output, the sizes of all partial sums: each was rounded.
     drift: Vec<Lanes>,
     memory: Memory,
 }
@@ -260,13 +263,13 @@ impl PlayerValues {
         Self { players, outputs, values, error, magnitude, lanes, drift, memory }
     }
 
-    /// The lanes have grown by values of these players.
-    fn added(&mut self, row: usize, players: &[usize], last: bool) {
+    /// Records that the lanes have grown by values of these players.
+    fn added(&mut self, row: usize, players: &[usize], is_last: bool) {
         let Self { lanes, drift, .. } = self;
         for (drift, lanes) in drift.iter_mut().zip(lanes.chunks_exact(players.len())) {
-            *drift = lanes.iter().fold(*drift, |all, sum| all.map2(*sum, |all, sum| all + sum.abs()));
+            *drift = lanes.iter().fold(*drift, |total, sum| total.map2(*sum, |total, sum| total + sum.abs()));
         }
-        if last {
+        if is_last {
             let first = row * self.outputs;
             let out = self.values[first * self.players..].chunks_exact_mut(self.players);
             for (lanes, out) in lanes.chunks_exact(players.len()).zip(out) {
@@ -283,13 +286,13 @@ impl PlayerValues {
 
 impl TermAccumulator for PlayerValues {
     /// Tiles of the same rows add up.
-    fn begin(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
+    fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         self.values.resize(rows.len() * self.outputs * self.players, 0.0);
         self.error.resize(rows.len() * self.outputs, 0.0);
         self.magnitude.resize(rows.len() * self.outputs, 0.0);
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let ProductTerms { row, players, run, coef, .. } = *terms;
         let (factors, first) = (players.len(), row * self.outputs);
         let Self { values, error, magnitude, lanes, drift, memory, .. } = self;
@@ -307,7 +310,7 @@ impl TermAccumulator for PlayerValues {
             magnitude[first + o] += m;
         };
         // A sum that comes at once gives to the active players alone, who may be few.
-        if terms.last && lanes.is_empty() && coef.len() == 1 {
+        if terms.is_last && lanes.is_empty() && coef.len() == 1 {
             let add = |_, i: usize, value: Lanes| out[players[run.active[i] as usize]] += value.sum();
             return scale_terms(engine, run, coef, memory, add, total);
         }
@@ -318,34 +321,34 @@ impl TermAccumulator for PlayerValues {
             *sum = sum.add::<Plain>(value);
         };
         scale_terms(engine, run, coef, memory, add, total);
-        self.added(row, players, terms.last);
+        self.added(row, players, terms.is_last);
     }
 
-    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
+    fn add_power_block(&mut self, powers: &PowerTerms<'_>, block: usize, result: &PowerResult<'_>) {
         let (factors, first) = (powers.players.len(), powers.row * self.outputs);
         self.lanes.resize(self.outputs * factors, Lanes::ZERO);
         self.drift.resize(self.outputs, Lanes::ZERO);
         for (o, coef) in powers.coef.iter().enumerate() {
-            let (coef, size) = (coef[block], coef[block].map2(Lanes::ONE, |c, _| c.abs()));
-            self.error[first + o] += size.mul::<Plain>(found.error).sum();
-            self.magnitude[first + o] += size.mul::<Plain>(found.magnitude).sum();
-            for (sum, value) in self.lanes[o * factors..].iter_mut().zip(found.values) {
+            let (coef, size) = (coef[block], coef[block].map2(Lanes::ONES, |c, _| c.abs()));
+            self.error[first + o] += size.mul::<Plain>(result.error).sum();
+            self.magnitude[first + o] += size.mul::<Plain>(result.magnitude).sum();
+            for (sum, value) in self.lanes[o * factors..].iter_mut().zip(result.values) {
                 *sum = sum.add::<Plain>(coef.mul::<Plain>(*value));
             }
         }
         self.added(powers.row, powers.players, block + 1 == powers.blocks());
     }
 
-    /// What is kept until all is read are numbers alone.
-    fn end(&mut self) {
+    /// Drops the scratch memory; only the results are kept until all parts are done.
+    fn finish_tile(&mut self) {
         (self.lanes, self.memory) = (Vec::new(), Memory::default());
     }
 }
 
-/// What each point, with a coefficient of 1, adds to the value of every player in every row.
+/// The contribution of each point, with a coefficient of 1, to the value of every player in every row.
 #[derive(Default)]
 pub(crate) struct PlayerFunctionals {
-    /// By player, the slot of its functionals; `None` for players that nobody asks about.
+    /// For each player, the slot of its functionals; `None` for players whose functionals are not requested.
     slots: Vec<Option<usize>>,
     /// Slots × rows × points.
     pub(crate) values: Vec<f64>,
@@ -375,7 +378,7 @@ impl PlayerFunctionals {
 
 impl TermAccumulator for PlayerFunctionals {
     /// Each tile starts anew.
-    fn begin(&mut self, rows: &Range<usize>, points: &Range<usize>) {
+    fn begin_tile(&mut self, rows: &Range<usize>, points: &Range<usize>) {
         (self.rows, self.points) = (rows.len(), points.len());
         let slots = self.slots.iter().flatten().max().map_or(1, |slot| slot + 1);
         self.values.clear();
@@ -384,11 +387,11 @@ impl TermAccumulator for PlayerFunctionals {
         self.error.resize(self.rows * self.points, 0.0);
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let active = &terms.run.active[..terms.run.players];
-        for at in 0..terms.run.weights.len() {
-            let totals = engine.run(terms.run.block(at));
-            let from = self.place(terms.row, terms.point) + at * LANES;
+        for index in 0..terms.run.weights.len() {
+            let totals = engine.run(terms.run.block(index));
+            let from = self.place(terms.row, terms.point) + index * LANES;
             for (&k, value) in active.iter().zip(&engine.values) {
                 let Some(slot) = self.slots[terms.players[k as usize]] else { continue };
                 let size = self.size();
@@ -401,15 +404,15 @@ impl TermAccumulator for PlayerFunctionals {
         }
     }
 
-    fn take(&mut self, powers: &PowerTerms<'_>, block: usize, found: &PowerResult<'_>) {
+    fn add_power_block(&mut self, powers: &PowerTerms<'_>, block: usize, result: &PowerResult<'_>) {
         let (from, size) = (self.place(powers.row, powers.point) + block * LANES, self.size());
-        for (&player, value) in powers.players.iter().zip(found.values) {
+        for (&player, value) in powers.players.iter().zip(result.values) {
             let Some(slot) = self.slots[player] else { continue };
             let out = &mut self.values[slot * size + from..][..LANES];
             out.iter_mut().zip(value.0).for_each(|(out, v)| *out += v);
         }
         for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
-            *error += found.error.0[l] + self.summing * found.magnitude.0[l];
+            *error += result.error.0[l] + self.summing * result.magnitude.0[l];
         }
     }
 }

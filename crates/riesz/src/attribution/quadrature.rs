@@ -1,9 +1,9 @@
 //! The engine for product games: exact values by Gauss quadrature.
 //!
 //! A product game is `v(S) = Σ_p w_p Π_{j∈S} a_pj Π_{j∉S} b_pj`, and `φ_j = Σ_p w_p (a_pj - b_pj) ∫_0^1
-//! Π_{l≠j} ((1-t) b_pl + t a_pl) dμ(t)` with a [`Measure`] μ: Lebesgue's for Shapley values. Everything that
-//! is asked of a product game is read off blocks of eight rows p, one a SIMD lane; nobody else contains the
-//! integral.
+//! Π_{l≠j} ((1-t) b_pl + t a_pl) dμ(t)` with an [`InclusionMeasure`] μ: Lebesgue's for Shapley values. Every
+//! statistic of a product game is computed from blocks of eight rows p, one in each SIMD lane; the integral
+//! is computed here and nowhere else.
 //!
 //! Factors go in groups of four. For a group, the coefficients of `Π ((1-t) b + t a)` in the Bernstein basis
 //! `t^i (1-t)^{4-i}` are made once; a node then costs five multiply-adds a group forward (prefix products)
@@ -32,10 +32,10 @@ pub(super) const HIGHEST: f64 = 1e300;
 /// than the smallest.
 pub(super) const RESCALE_LIMIT: f64 = 1e20;
 pub(super) const MIN_WEIGHT: f64 = 1e-300;
-/// What is lost below the smallest normal number is more than this never, whatever multiplies it in a block
-/// that is not rescaled.
+/// A bound on the loss below the smallest normal number, whatever multiplies it in a block that is not
+/// rescaled.
 pub(crate) const FLOOR: f64 = 1e-300;
-/// Factors that are off by more than this besides are rescaled.
+/// Blocks whose factors have a larger absolute error than this are rescaled.
 pub(crate) const TINIEST: f64 = 1e-250;
 
 /// A run of rows of a product game, eight a block. `a` and `b` hold, for factor k, the rows at `k *
@@ -51,41 +51,41 @@ pub(crate) struct TermBatch<'a> {
     /// The factors that matter, padded to a multiple of four with the index of the padding. Where `a = b` in
     /// all rows a factor may be left out (its value multiplied into the weights).
     pub(crate) active: &'a [u32],
-    /// How many of `active` are not padding.
+    /// The number of entries of `active` that are not padding.
     pub(crate) players: usize,
     /// The rows' weights w; 1 to get the functionals.
     pub(crate) weights: &'a [Lanes],
     /// Where errors are not relative to the factors but to their sizes: block by block the products of the
     /// larger ones and of |w|.
     pub(crate) sizes: Option<&'a [Lanes]>,
-    /// What each factor can be off besides, absolutely; nobody by more than rounding's `tiny`.
+    /// The absolute error of each factor besides rounding; none exceeds the `tiny` of `rounding`.
     pub(crate) tinies: &'a [f64],
-    /// What the bound must know of rounding outside the engine.
+    /// Rounding outside the engine that the bound includes.
     pub(crate) rounding: RoundingUnits,
 }
 
 impl<'a> TermBatch<'a> {
-    /// One of its blocks.
-    pub(crate) fn block(self, at: usize) -> Self {
-        let sizes = self.sizes.map(|sizes| &sizes[at..=at]);
-        Self { weights: &self.weights[at..=at], sizes, offset: self.offset + at * LANES, ..self }
+    /// One block of the batch.
+    pub(crate) fn block(self, index: usize) -> Self {
+        let sizes = self.sizes.map(|sizes| &sizes[index..=index]);
+        Self { weights: &self.weights[index..=index], sizes, offset: self.offset + index * LANES, ..self }
     }
 
-    /// Factor k in a block, for those who are present and absent.
+    /// Factor k in a block, for present and absent players.
     pub(crate) fn side(&self, k: u32, block: usize) -> (Lanes, Lanes) {
-        let at = k as usize * self.stride + self.offset + block * LANES;
-        (Lanes::load(self.a, at), self.b.map_or(Lanes::ONE, |b| Lanes::load(b, at)))
+        let start = k as usize * self.stride + self.offset + block * LANES;
+        (Lanes::load(self.a, start), self.b.map_or(Lanes::ONES, |b| Lanes::load(b, start)))
     }
 }
 
-/// Block by block the products of the larger sizes of both sides, times the weights: [`Run::sizes`]. Without
-/// an absent side its factors are 1.
+/// For each block, the products of the larger magnitudes of both sides, times the weights:
+/// [`TermBatch::sizes`]. Without an absent side its factors are 1.
 pub(crate) fn max_products(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], out: &mut Vec<Lanes>) {
     let len = weights.len() * LANES;
     out.clear();
     out.extend(weights.iter().map(|w| w.map2(Lanes::ZERO, |w, _| w.abs())));
-    for (k, own) in present.chunks_exact(len).enumerate() {
-        for (i, size) in own.iter().enumerate() {
+    for (k, player_factors) in present.chunks_exact(len).enumerate() {
+        for (i, size) in player_factors.iter().enumerate() {
             out[i / LANES].0[i % LANES] *= size.max(absent.map_or(1.0, |b| b[k * len + i]));
         }
     }
@@ -98,8 +98,8 @@ pub(crate) fn max_products(present: &[f64], absent: Option<&[f64]>, weights: &[L
 /// is left than `per_log · (D + 1/e)`, where exp(-D) is M.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundingUnits {
-    /// Of a game with some players present and one with others; and what else is rounded once for all values
-    /// together.
+    /// Relative error, in units of rounding, of a game with some players present and others absent, and of
+    /// everything that is rounded once for all values together.
     pub(crate) units: f64,
     /// Units per unit of `-ln M`.
     pub(crate) per_log: f64,
@@ -107,14 +107,14 @@ pub(crate) struct RoundingUnits {
     pub(crate) sums: f64,
     /// A bound on `Σ max(0, -ln f)` over factors folded into the weights.
     pub(crate) decay: f64,
-    /// What a factor can be off besides, absolutely: the largest.
+    /// The largest absolute error of a factor besides rounding.
     pub(crate) tiny: f64,
-    /// What a value can be off, absolutely, because weights leave the range of doubles.
+    /// The absolute error of a value because weights leave the range of doubles.
     pub(crate) floor: f64,
 }
 
 impl RoundingUnits {
-    /// Of factors that are all together off by so many units.
+    /// Factors with a total relative error of this many units.
     pub(crate) fn new(units: f64, per_log: f64, width: usize) -> Self {
         // Predictions sum squares over all columns before they take an exponential.
         let predicted = if per_log > 0.0 { per_log + 2.0 + width as f64 } else { 0.0 };
@@ -122,7 +122,7 @@ impl RoundingUnits {
     }
 }
 
-/// What is summed over a run, lane by lane.
+/// Sums over a batch, lane by lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchTotals {
     /// A bound on the error of each value, and of their sum; includes |w|.
@@ -136,13 +136,13 @@ pub(crate) struct QuadratureEngine {
     pub(crate) isa: Isa,
     measure: InclusionMeasure,
     groups: Vec<Group>,
-    /// How many groups are held at a time.
+    /// The number of groups that are held at a time.
     segment: usize,
-    /// Where there are several segments, for each and each node the product of the factors before it.
+    /// With several segments, for each segment and node the product of the factors before it.
     prefixes: Vec<Lanes>,
-    /// By node the product of the factors behind those that are worked on, with the weights.
+    /// For each node, the product of the factors behind the current segment, with the weights.
     suffixes: Vec<Lanes>,
-    /// Values of the active factors, in the order of `active`, summed over the run.
+    /// Values of the active factors, in the order of `active`, summed over the batch.
     pub(crate) values: Vec<Lanes>,
 }
 
@@ -162,11 +162,11 @@ impl Group {
         value: [Lanes::ZERO; CHUNK],
     };
 
-    /// Takes these factors, of which nothing is known yet.
+    /// Initialises the group with these factors.
     #[inline(always)]
-    fn begin<V: Simd, const ONES: bool>(&mut self, a: [Lanes; 4], b: [Lanes; 4]) {
-        let p = pair::<V, ONES>([a[0], a[1]], [b[0], b[1]]);
-        let q = pair::<V, ONES>([a[2], a[3]], [b[2], b[3]]);
+    fn begin<V: Simd, const ABSENT_IS_ONE: bool>(&mut self, a: [Lanes; 4], b: [Lanes; 4]) {
+        let p = pair::<V, ABSENT_IS_ONE>([a[0], a[1]], [b[0], b[1]]);
+        let q = pair::<V, ABSENT_IS_ONE>([a[2], a[3]], [b[2], b[3]]);
         self.bernstein = [
             p[0].mul::<V>(q[0]),
             p[0].fma::<V>(q[1], p[1].mul::<V>(q[0])),
@@ -177,9 +177,9 @@ impl Group {
         self.moments = [Lanes::ZERO; 4];
     }
 
-    /// The product of its factors at a node.
+    /// The product of the group's factors at a node.
     #[inline(always)]
-    fn at<V: Simd>(&self, node: &Node) -> Lanes {
+    fn value_at<V: Simd>(&self, node: &Node) -> Lanes {
         let (e, t) = (&self.bernstein, &node.quartic);
         let mut value = e[0].mul::<V>(Lanes::splat(t[0]));
         for i in 1..5 {
@@ -195,7 +195,7 @@ impl QuadratureEngine {
         Self { isa, measure, groups, segment: SEGMENT, prefixes, suffixes, values }
     }
 
-    /// Sums the values of a run into `self.values`, block by block in order.
+    /// Sums the values of a batch into `self.values`, block by block in order.
     pub(crate) fn run(&mut self, run: TermBatch<'_>) -> BatchTotals {
         debug_assert!(run.active.len().is_multiple_of(4) && run.players <= run.active.len());
         let count = run.active.len() / 4;
@@ -204,21 +204,21 @@ impl QuadratureEngine {
         self.values.resize(4 * count, Lanes::ZERO);
         let floor = Lanes::splat(run.rounding.floor * run.weights.len() as f64);
         let mut totals = BatchTotals { error: floor, magnitude: Lanes::ZERO };
-        let mut at = 0;
-        while at < run.weights.len() {
+        let mut index = 0;
+        while index < run.weights.len() {
             // Stops at a block whose partial products leave the safe range.
-            at = blocks(self.isa, &run, at, false, self, &mut totals);
-            if at < run.weights.len() {
-                self.rescaled(&run, at, &mut totals);
-                at += 1;
+            index = blocks(self.isa, &run, index, false, self, &mut totals);
+            if index < run.weights.len() {
+                self.rescaled(&run, index, &mut totals);
+                index += 1;
             }
         }
         totals
     }
 
-    /// Block `at` with each factor pair divided by its larger magnitude, for games whose products leave the
-    /// range of doubles on the way although their values may not. Slow and rare.
-    fn rescaled(&mut self, run: &TermBatch<'_>, at: usize, totals: &mut BatchTotals) {
+    /// Computes block `index` with each factor pair divided by its larger magnitude, for games whose partial
+    /// products leave the range of doubles although their values may not. Slow and rare.
+    fn rescaled(&mut self, run: &TermBatch<'_>, index: usize, totals: &mut BatchTotals) {
         let players = run.players;
         let count = run.active.len();
         let mut sides = vec![1.0; 2 * count * LANES];
@@ -229,9 +229,9 @@ impl QuadratureEngine {
         let mut decay = [0.0_f64; LANES];
         // The product of the magnitudes, or of what they can be off if that is more, and the sum of the
         // shares that they can be off.
-        let mut more = [(1.0_f64, 0_i64, 0.0_f64); LANES];
+        let mut magnitudes = [(1.0_f64, 0_i64, 0.0_f64); LANES];
         for (i, &k) in run.active[..players].iter().enumerate() {
-            let side = run.side(k, at);
+            let side = run.side(k, index);
             let tiny = run.tinies.get(k as usize).copied().unwrap_or(0.0).max(TINY);
             for l in 0..LANES {
                 let top = side.0.0[l].abs().max(side.1.0[l].abs());
@@ -245,10 +245,10 @@ impl QuadratureEngine {
                 } else if mantissa[l] != 0.0 {
                     (mantissa[l], exponent[l]) = scaled_mul((mantissa[l], exponent[l]), top);
                 }
-                let (fraction, power, share) = more[l];
+                let (fraction, power, share) = magnitudes[l];
                 let (fraction, power) = scaled_mul((fraction, power), top.max(tiny));
                 let share = share + tiny / top.max(tiny);
-                more[l] = (fraction, power, share);
+                magnitudes[l] = (fraction, power, share);
             }
         }
         let rounding = RoundingUnits {
@@ -259,15 +259,15 @@ impl QuadratureEngine {
         let rounding = RoundingUnits { units: rounding.units + 4.0 * players as f64, tiny: 0.0, ..rounding };
         let mut scale = Lanes::ZERO;
         for l in 0..LANES {
-            let weight = run.weights[at].0[l];
+            let weight = run.weights[index].0[l];
             scale.0[l] = ldexp(weight * mantissa[l], exponent[l]);
-            let (fraction, power, share) = more[l];
+            let (fraction, power, share) = magnitudes[l];
             // `Π (top + tiny) - Π top`, of which more than a few shares are more than all there is.
             let lost = 4.0 * share.min(600.0).exp_m1();
             totals.error.0[l] += ldexp(weight.abs() * lost * fraction, power)
                 + ldexp(run.rounding.floor * mantissa[l], exponent[l]);
         }
-        let (weights, sizes) = (&[scale], run.sizes.map(|sizes| &sizes[at..=at]));
+        let (weights, sizes) = (&[scale], run.sizes.map(|sizes| &sizes[index..=index]));
         let (b, tinies) = (Some(&*b), &[][..]);
         let inner = TermBatch {
             a,
@@ -311,17 +311,17 @@ fn body<V: Simd>(
 
 /// The factors of one group.
 #[inline(always)]
-fn load_group<const ONES: bool>(
+fn load_group<const ABSENT_IS_ONE: bool>(
     run: &TermBatch<'_>,
     offset: usize,
     members: &[u32; 4],
 ) -> ([Lanes; 4], [Lanes; 4]) {
-    let (mut a, mut b) = ([Lanes::ONE; 4], [Lanes::ONE; 4]);
+    let (mut a, mut b) = ([Lanes::ONES; 4], [Lanes::ONES; 4]);
     for i in 0..4 {
-        let at = members[i] as usize * run.stride + offset;
-        a[i] = Lanes::load(run.a, at);
-        if !ONES && let Some(values) = run.b {
-            b[i] = Lanes::load(values, at);
+        let start = members[i] as usize * run.stride + offset;
+        a[i] = Lanes::load(run.a, start);
+        if !ABSENT_IS_ONE && let Some(values) = run.b {
+            b[i] = Lanes::load(values, start);
         }
     }
     (a, b)
@@ -329,16 +329,16 @@ fn load_group<const ONES: bool>(
 
 /// Coefficients of `((1-t) b0 + t a0)((1-t) b1 + t a1)` in `(1-t)²`, `t (1-t)`, `t²`.
 #[inline(always)]
-fn pair<V: Simd, const ONES: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
-    if ONES {
-        return [Lanes::ONE, a[0].add::<V>(a[1]), a[0].mul::<V>(a[1])];
+fn pair<V: Simd, const ABSENT_IS_ONE: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
+    if ABSENT_IS_ONE {
+        return [Lanes::ONES, a[0].add::<V>(a[1]), a[0].mul::<V>(a[1])];
     }
     [b[0].mul::<V>(b[1]), a[0].fma::<V>(b[1], b[0].mul::<V>(a[1])), a[0].mul::<V>(a[1])]
 }
 
-/// See [`blocks`]; with `ONES` every b is 1.
+/// See [`blocks`]; with `ABSENT_IS_ONE` every b is 1.
 #[inline(always)]
-fn two_pass_products<V: Simd, const ONES: bool>(
+fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
     run: &TermBatch<'_>,
     from: usize,
     wide: bool,
@@ -347,65 +347,65 @@ fn two_pass_products<V: Simd, const ONES: bool>(
 ) -> usize {
     let (members, _) = run.active.as_chunks::<4>();
     let QuadratureEngine { groups, values, measure, segment, prefixes, suffixes, .. } = engine;
-    let whole = members.len() <= *segment;
+    let in_one_segment = members.len() <= *segment;
     let groups = &mut groups[..members.len().min(*segment)];
     let (sums, _) = values.as_chunks_mut::<4>();
     let choices = measure.choices(run.players);
     let plain = run.rounding.tiny <= TINIEST;
-    let errors = ErrorBounds::of(run);
-    for at in from..run.weights.len() {
-        let offset = run.offset + at * LANES;
-        let weight = run.weights[at];
+    let errors = ErrorBounds::for_batch(run);
+    for index in from..run.weights.len() {
+        let offset = run.offset + index * LANES;
+        let weight = run.weights[index];
 
         // Group polynomials; M = Π max(|a|, |b|) and P = Π (max + τ₀ |a - b|) of `rule`, and Π min(1,
         // max(|a|, |b|)).
-        let (mut magnitude, mut spread) = (Lanes::ONE, Lanes::ONE);
-        let (mut small, mut highest) = (Lanes::ONE, Lanes::ONE);
-        for (at, members) in members.iter().enumerate() {
-            let (a, b) = load_group::<ONES>(run, offset, members);
-            if whole {
-                groups[at].begin::<V, ONES>(a, b);
+        let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
+        let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
+        for (position, members) in members.iter().enumerate() {
+            let (a, b) = load_group::<ABSENT_IS_ONE>(run, offset, members);
+            if in_one_segment {
+                groups[position].begin::<V, ABSENT_IS_ONE>(a, b);
             }
             for i in 0..4 {
                 let gap = V::abs(a[i].sub::<V>(b[i]));
                 let top = V::max(V::abs(a[i]), V::abs(b[i]));
                 magnitude = magnitude.mul::<V>(top);
-                if !ONES {
-                    small = small.mul::<V>(V::min(Lanes::ONE, top));
+                if !ABSENT_IS_ONE {
+                    small = small.mul::<V>(V::min(Lanes::ONES, top));
                 }
-                spread = spread.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
+                ratio_product = ratio_product.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
             }
-            highest = V::max(highest, spread);
+            highest = V::max(highest, ratio_product);
         }
         let heavy = V::abs(weight);
-        let most = V::max(
+        let max_product = V::max(
             Lanes::splat(RESCALE_LIMIT),
             V::min(heavy.mul::<V>(Lanes::splat(1.0 / MIN_WEIGHT)), Lanes::splat(HIGHEST)),
         );
         let mut safe = plain;
         for l in 0..LANES {
-            safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= most.0[l]);
+            safe &= (small.0[l] >= LOWEST) & (highest.0[l] <= max_product.0[l]);
         }
         if !safe && !wide {
-            return at;
+            return index;
         }
 
-        let ratio = V::div(spread, magnitude).largest();
-        let choice = if safe { choices.at(ratio) } else { choices.exact };
+        let ratio = V::div(ratio_product, magnitude).largest();
+        let choice = if safe { choices.choose(ratio) } else { choices.exact };
         let rule = measure.rule(choice.nodes);
-        if whole {
+        if in_one_segment {
             prefixes.clear();
-            prefixes.resize(rule.len(), Lanes::ONE);
+            prefixes.resize(rule.len(), Lanes::ONES);
             behind::<V>(rule, weight, suffixes);
             sweeps::<V>(groups, rule, prefixes, suffixes);
-            finish::<V, ONES>(run, offset, groups, members, sums);
+            finish::<V, ABSENT_IS_ONE>(run, offset, groups, members, sums);
         } else {
             for nodes in rule.chunks(KEPT_NODES) {
                 let count = nodes.len();
                 prefixes.clear();
-                prefixes.resize(count, Lanes::ONE);
+                prefixes.resize(count, Lanes::ONES);
                 for members in members.chunks(*segment).take(members.len().div_ceil(*segment) - 1) {
-                    begin::<V, ONES>(run, offset, groups, members);
+                    begin::<V, ABSENT_IS_ONE>(run, offset, groups, members);
                     let from = prefixes.len() - count;
                     prefixes.extend_from_within(from..);
                     forwards::<V>(&groups[..members.len()], nodes, &mut prefixes[from + count..]);
@@ -413,18 +413,19 @@ fn two_pass_products<V: Simd, const ONES: bool>(
                 behind::<V>(nodes, weight, suffixes);
                 let segments = members.chunks(*segment).zip(sums.chunks_mut(*segment));
                 for ((members, sums), prefixes) in segments.zip(prefixes.chunks(count)).rev() {
-                    begin::<V, ONES>(run, offset, groups, members);
+                    begin::<V, ABSENT_IS_ONE>(run, offset, groups, members);
                     let groups = &mut groups[..members.len()];
                     sweeps::<V>(groups, nodes, prefixes, suffixes);
-                    finish::<V, ONES>(run, offset, groups, members, sums);
+                    finish::<V, ABSENT_IS_ONE>(run, offset, groups, members, sums);
                 }
             }
         }
 
-        let decay = if ONES { 0.0 } else { neg_log_bound(small.smallest()) };
-        let size = run.sizes.map_or_else(|| heavy.mul::<V>(magnitude), |sizes| sizes[at]);
+        let decay = if ABSENT_IS_ONE { 0.0 } else { neg_log_bound(small.smallest()) };
+        let size = run.sizes.map_or_else(|| heavy.mul::<V>(magnitude), |sizes| sizes[index]);
         totals.magnitude = totals.magnitude.add::<V>(size);
-        totals.error = size.fma::<V>(Lanes::splat(errors.at(&choice, ratio, decay)), totals.error);
+        totals.error =
+            size.fma::<V>(Lanes::splat(errors.relative_error(&choice, ratio, decay)), totals.error);
     }
     run.weights.len()
 }
@@ -439,13 +440,14 @@ fn two_pass_products<V: Simd, const ONES: bool>(
 /// those of the rule's weights (its nodes are off by one rounding of 1, measured against 40 digits, which
 /// moves a product by the mass at most).
 pub(super) struct ErrorBounds {
-    /// Of the factors, and what of it each unit of `-ln M` adds.
+    /// The relative error of the factors, and its increase per unit of `-ln M`.
     factors: f64,
     per_log: f64,
-    /// Of the engine, for each unit of the mass.
-    own: f64,
-    /// The most that the mass can be, and what makes the ratio `P(τ₀)/M` less 1 of the ratio, rounded up.
-    most: f64,
+    /// The relative error of the engine, for each unit of the mass.
+    engine_error: f64,
+    /// The largest possible mass, and the number that turns the ratio `P(τ₀)/M` into the ratio less 1,
+    /// rounded up.
+    max_mass: f64,
     less: f64,
 }
 
@@ -453,31 +455,33 @@ impl ErrorBounds {
     /// A rounding, and a percent for what is left of the series, and for rounding of the bound itself.
     const UNIT: f64 = 1.01 * f64::EPSILON / 2.0;
 
-    pub(super) fn of(run: &TermBatch<'_>) -> Self {
+    pub(super) fn for_batch(run: &TermBatch<'_>) -> Self {
         let (outside, players) = (&run.rounding, run.players as f64);
         let logs = outside.per_log * (outside.decay + 0.368);
         Self {
             factors: Self::UNIT * (outside.units + logs),
             per_log: Self::UNIT * outside.per_log,
-            own: Self::UNIT * (17.0 * run.players.div_ceil(4) as f64 + 24.0 + outside.sums),
-            most: 2.0 * players,
+            engine_error: Self::UNIT * (17.0 * run.players.div_ceil(4) as f64 + 24.0 + outside.sums),
+            max_mass: 2.0 * players,
             less: 8.0 * f64::EPSILON * players - 1.0,
         }
     }
 
-    /// In a block where `P(τ₀)/M` is at most `ratio`, and `decay` bounds `Σ max(0, -ln t)` over the active
-    /// factors' larger sides t.
+    /// The relative error in a block where `P(τ₀)/M` is at most `ratio`, and `decay` bounds `Σ max(0, -ln t)`
+    /// over the active factors' larger sides t.
     #[inline(always)]
-    pub(super) fn at(&self, choice: &RuleChoice, ratio: f64, decay: f64) -> f64 {
+    pub(super) fn relative_error(&self, choice: &RuleChoice, ratio: f64, decay: f64) -> f64 {
         // `ln (1 + x) ≤ x - x²/2 + x³/3`, which is close where x is not large, and there is a limit for
         // others.
         let x = ratio + self.less;
-        let mass = (MASS * x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))).min(choice.mass).min(self.most);
+        let mass = (MASS * x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))).min(choice.mass).min(self.max_mass);
         let mut factors = self.factors + self.per_log * decay;
         if factors > 0.01 {
             factors = factors.min(600.0).exp_m1();
         }
-        factors + mass * (self.own + Self::UNIT * (1.25 * choice.nodes as f64 + mass) + choice.quadrature)
+        factors
+            + mass
+                * (self.engine_error + Self::UNIT * (1.25 * choice.nodes as f64 + mass) + choice.quadrature)
     }
 }
 
@@ -487,13 +491,13 @@ pub(crate) fn neg_log_bound(x: f64) -> f64 {
     (1023.0 - (x.to_bits() >> 52) as f64) * std::f64::consts::LN_2
 }
 
-/// How many of the nodes that are left go next.
+/// The number of remaining nodes that are processed next.
 #[inline(always)]
-fn together(left: usize) -> usize {
+fn chunk_len(left: usize) -> usize {
     if left == 5 { 3 } else { left.min(CHUNK) }
 }
 
-/// By node the product of the factors behind all groups: none, but the weights.
+/// For each node, the product of the factors behind all groups: the weights alone.
 #[inline(always)]
 fn behind<V: Simd>(nodes: &[Node], weight: Lanes, out: &mut Vec<Lanes>) {
     out.clear();
@@ -502,23 +506,23 @@ fn behind<V: Simd>(nodes: &[Node], weight: Lanes, out: &mut Vec<Lanes>) {
     }
 }
 
-/// Makes the polynomials of some groups.
+/// Initialises the polynomials of consecutive groups.
 #[inline(always)]
-fn begin<V: Simd, const ONES: bool>(
+fn begin<V: Simd, const ABSENT_IS_ONE: bool>(
     run: &TermBatch<'_>,
     offset: usize,
     groups: &mut [Group],
     members: &[[u32; 4]],
 ) {
     for (group, members) in groups.iter_mut().zip(members) {
-        let (a, b) = load_group::<ONES>(run, offset, members);
-        group.begin::<V, ONES>(a, b);
+        let (a, b) = load_group::<ABSENT_IS_ONE>(run, offset, members);
+        group.begin::<V, ABSENT_IS_ONE>(a, b);
     }
 }
 
-/// Adds the values that follow from the moments of some groups.
+/// Adds the values that follow from the moments of consecutive groups.
 #[inline(always)]
-fn finish<V: Simd, const ONES: bool>(
+fn finish<V: Simd, const ABSENT_IS_ONE: bool>(
     run: &TermBatch<'_>,
     offset: usize,
     groups: &[Group],
@@ -526,36 +530,36 @@ fn finish<V: Simd, const ONES: bool>(
     sums: &mut [[Lanes; 4]],
 ) {
     for ((group, members), sum) in groups.iter().zip(members).zip(sums.iter_mut()) {
-        let (a, b) = load_group::<ONES>(run, offset, members);
+        let (a, b) = load_group::<ABSENT_IS_ONE>(run, offset, members);
         let m = &group.moments;
         for side in [0, 2] {
             // The pair that stays whole while one of the other two is left out.
             let other = 2 - side;
-            let q = pair::<V, ONES>([a[other], a[other + 1]], [b[other], b[other + 1]]);
+            let q = pair::<V, ABSENT_IS_ONE>([a[other], a[other + 1]], [b[other], b[other + 1]]);
             let low = q[0].fma::<V>(m[0], q[1].fma::<V>(m[1], q[2].mul::<V>(m[2])));
             let high = q[0].fma::<V>(m[1], q[1].fma::<V>(m[2], q[2].mul::<V>(m[3])));
             for (i, j) in [(side, side + 1), (side + 1, side)] {
-                let others = b[j].fma::<V>(low, a[j].mul::<V>(high));
-                sum[i] = a[i].sub::<V>(b[i]).fma::<V>(others, sum[i]);
+                let complement = b[j].fma::<V>(low, a[j].mul::<V>(high));
+                sum[i] = a[i].sub::<V>(b[i]).fma::<V>(complement, sum[i]);
             }
         }
     }
 }
 
-/// Multiplies, by node, the products of the factors before some groups by theirs.
+/// Multiplies, for each node, the products of the factors before these groups by the groups' factors.
 #[inline(always)]
 fn forwards<V: Simd>(groups: &[Group], nodes: &[Node], prefixes: &mut [Lanes]) {
-    let mut at = 0;
-    while at < nodes.len() {
-        let some = at..at + together(nodes.len() - at);
-        let (now, prefixes) = (&nodes[some.clone()], &mut prefixes[some.clone()]);
+    let mut first = 0;
+    while first < nodes.len() {
+        let chunk = first..first + chunk_len(nodes.len() - first);
+        let (now, prefixes) = (&nodes[chunk.clone()], &mut prefixes[chunk.clone()]);
         match now.len() {
             1 => forward::<V, 1>(groups, now, prefixes),
             2 => forward::<V, 2>(groups, now, prefixes),
             3 => forward::<V, 3>(groups, now, prefixes),
             _ => forward::<V, CHUNK>(groups, now, prefixes),
         }
-        at = some.end;
+        first = chunk.end;
     }
 }
 
@@ -567,27 +571,27 @@ fn forward<V: Simd, const K: usize>(groups: &[Group], nodes: &[Node], prefixes: 
     };
     for group in groups {
         for k in 0..K {
-            prefix[k] = prefix[k].mul::<V>(group.at::<V>(&nodes[k]));
+            prefix[k] = prefix[k].mul::<V>(group.value_at::<V>(&nodes[k]));
         }
     }
 }
 
-/// Carries nodes through some groups, forward from the products of the factors before them and back from
+/// Carries nodes through these groups, forward from the products of the factors before them and back from
 /// those of the factors behind, which afterwards include theirs.
 #[inline(always)]
 fn sweeps<V: Simd>(groups: &mut [Group], nodes: &[Node], prefixes: &[Lanes], suffixes: &mut [Lanes]) {
-    let mut at = 0;
-    while at < nodes.len() {
-        let some = at..at + together(nodes.len() - at);
-        let (now, prefixes) = (&nodes[some.clone()], &prefixes[some.clone()]);
-        let suffixes = &mut suffixes[some.clone()];
+    let mut first = 0;
+    while first < nodes.len() {
+        let chunk = first..first + chunk_len(nodes.len() - first);
+        let (now, prefixes) = (&nodes[chunk.clone()], &prefixes[chunk.clone()]);
+        let suffixes = &mut suffixes[chunk.clone()];
         match now.len() {
             1 => node_sweep::<V, 1>(groups, now, prefixes, suffixes),
             2 => node_sweep::<V, 2>(groups, now, prefixes, suffixes),
             3 => node_sweep::<V, 3>(groups, now, prefixes, suffixes),
             _ => node_sweep::<V, CHUNK>(groups, now, prefixes, suffixes),
         }
-        at = some.end;
+        first = chunk.end;
     }
 }
 
@@ -609,7 +613,7 @@ fn node_sweep<V: Simd, const K: usize>(
     let mut prefix = *start;
     for group in groups.iter_mut() {
         for k in 0..K {
-            let value = group.at::<V>(&nodes[k]);
+            let value = group.value_at::<V>(&nodes[k]);
             group.prefix[k] = prefix[k];
             group.value[k] = value;
             prefix[k] = prefix[k].mul::<V>(value);
@@ -618,9 +622,9 @@ fn node_sweep<V: Simd, const K: usize>(
     for group in groups.iter_mut().rev() {
         let mut moments = group.moments;
         for k in 0..K {
-            let rest = group.prefix[k].mul::<V>(suffix[k]);
+            let complement = group.prefix[k].mul::<V>(suffix[k]);
             for i in 0..4 {
-                moments[i] = rest.fma::<V>(Lanes::splat(nodes[k].cubic[i]), moments[i]);
+                moments[i] = complement.fma::<V>(Lanes::splat(nodes[k].cubic[i]), moments[i]);
             }
             suffix[k] = suffix[k].mul::<V>(group.value[k]);
         }
@@ -628,14 +632,15 @@ fn node_sweep<V: Simd, const K: usize>(
     }
 }
 
-/// Mantissa and binary exponent, times x.
+/// A number given as mantissa and binary exponent, times x.
 pub(super) fn scaled_mul((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
-    let (own, exponent) = split(x);
-    let (fraction, more) = split(fraction * own);
-    (fraction, power + exponent + more)
+    let (mantissa, exponent) = split(x);
+    let (fraction, carry) = split(fraction * mantissa);
+    (fraction, power + exponent + carry)
 }
 
-/// The same where either may be 0, infinite or NaN, which then is all that is left.
+/// The product as [`scaled_mul`] computes it, where either number may be 0, infinite or NaN, which then is
+/// the result.
 pub(crate) fn scaled_mul_nonfinite((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
     let usual = |v: f64| v != 0.0 && v.is_finite();
     if usual(fraction) && usual(x) { scaled_mul((fraction, power), x) } else { (fraction * x, 0) }
@@ -661,7 +666,7 @@ pub(crate) fn ldexp(x: f64, power: i64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Values are the same to the last bit however many groups are held at a time.
+    /// Values have the same bits for any number of groups that are held at a time.
     #[test]
     fn segments_change_nothing() {
         let (players, rows) = (50_usize, 2 * LANES);
@@ -695,11 +700,11 @@ mod tests {
                 assert!(totals.error.largest() < 1e-10);
                 engine.values
             };
-            let whole = values(SEGMENT);
-            assert!(whole[0].largest() != 0.0);
+            let expected = values(SEGMENT);
+            assert!(expected[0].largest() != 0.0);
             for segment in [1, 2, 5, 12] {
                 let parts = values(segment);
-                assert!(whole.iter().zip(&parts).all(|(a, b)| a.0 == b.0), "{segment}");
+                assert!(expected.iter().zip(&parts).all(|(a, b)| a.0 == b.0), "{segment}");
             }
         }
     }

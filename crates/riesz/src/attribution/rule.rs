@@ -1,4 +1,5 @@
-//! Measures on [0, 1] with their quadrature rules, and how many nodes a block of product games needs.
+//! Measures on [0, 1] with their quadrature rules, and the number of nodes that a block of product games
+//! needs.
 //!
 //! For Lebesgue's measure these are Gauss–Legendre rules. For a product `F(t) = Π_l ((1-t) b_l + t a_l)`
 //! write `M = Π_l max(|a_l|, |b_l|)` and `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l - b_l|)`. On the Bernstein
@@ -8,9 +9,9 @@
 //! and Approximation Practice*, theorem 19.3, halved for the shorter interval).
 //!
 //! `ln(P(τ)/M)/τ` falls with τ, hence `P(τ)/M ≤ (P(τ₀)/M)^{τ/τ₀}` for every `τ ≥ τ₀`: one product at the
-//! fixed τ₀ = [`TAU`] bounds all ellipses at once, without a division or a logarithm a factor. The number
-//! `ln(P(τ₀)/M)/τ₀` is at most the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`, and it is what decides the
-//! number of nodes. Leaving factors out only makes it smaller.
+//! fixed τ₀ = [`ERROR_TAU`] bounds all ellipses at once, without a division or a logarithm a factor. The
+//! number `ln(P(τ₀)/M)/τ₀` is at most the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`, and it is what decides
+//! the number of nodes. Leaving factors out only makes it smaller.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -40,14 +41,14 @@ pub(crate) enum InclusionMeasure {
 }
 
 impl InclusionMeasure {
-    /// One t in [0, 1] alone.
-    pub(crate) fn at(t: f64) -> Self {
-        Self::of(&[[t, 1.0]])
+    /// The measure that has all its mass at one t in [0, 1].
+    pub(crate) fn point(t: f64) -> Self {
+        Self::discrete(&[[t, 1.0]])
     }
 
-    /// Some t in [0, 1], each with its weight, which sum to 1.
-    pub(crate) fn of(chances: &[[f64; 2]]) -> Self {
-        Self::Some(chances.iter().map(|&[t, weight]| Node::new(t, 1.0 - t, weight)).collect())
+    /// A discrete measure: several t in [0, 1], with weights that sum to 1.
+    pub(crate) fn discrete(weighted_points: &[[f64; 2]]) -> Self {
+        Self::Some(weighted_points.iter().map(|&[t, weight]| Node::new(t, 1.0 - t, weight)).collect())
     }
 
     /// The distribution of t whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for
@@ -71,10 +72,10 @@ impl InclusionMeasure {
 
     /// The rules for `players` factors with one left out.
     pub(crate) fn choices(&self, players: usize) -> RuleTable {
-        let half = players.div_ceil(2).max(1);
+        let half_count = players.div_ceil(2).max(1);
         let (nodes, limits) = match self {
-            Self::Lebesgue => (half, error_limits()),
-            Self::Beta(_) => (half, limits_of_any()),
+            Self::Lebesgue => (half_count, error_limits()),
+            Self::Beta(_) => (half_count, limits_of_any()),
             // There is but one rule.
             Self::Some(nodes) => (nodes.len(), &[][..]),
         };
@@ -96,7 +97,7 @@ pub(crate) struct RuleTable {
 impl RuleTable {
     /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`.
     #[inline(always)]
-    pub(crate) fn at(&self, ratio: f64) -> RuleChoice {
+    pub(crate) fn choose(&self, ratio: f64) -> RuleChoice {
         // Most games need few nodes: search from below.
         for (nodes, &(limit, mass)) in self.error_limits.iter().enumerate().take(self.exact.nodes).skip(1) {
             if ratio <= limit {
@@ -239,9 +240,9 @@ fn error_limits() -> &'static [(f64, f64)] {
     })
 }
 
-/// The same for the Gauss rules of any measure whose mass is 1: m nodes err by at most
-/// `4 ρ^{-2m} / (1 - 1/ρ) P(τ)`, as both they and the measure make at most 1 of each Chebyshev polynomial
-/// from degree 2m on, whose coefficients are at most `2 ρ^{-k} P(τ)`.
+/// Limits for the Gauss rules of any measure whose mass is 1: m nodes have an error of at most `4 ρ^{-2m} /
+/// (1 - 1/ρ) P(τ)`, as both they and the measure integrate each Chebyshev polynomial from degree 2m on to at
+/// most 1, and its coefficients are at most `2 ρ^{-k} P(τ)`.
 fn limits_of_any() -> &'static [(f64, f64)] {
     static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     LIMITS.get_or_init(|| limits_where(|_, rho| 4.0 / (1.0 - 1.0 / rho)))
@@ -296,7 +297,7 @@ mod tests {
                 }
                 let a: f64 = 1.0 - mass / d as f64;
                 let ratio = (1.0 + ERROR_TAU * (1.0 - a)).powi(d);
-                let m = InclusionMeasure::Lebesgue.choices(d as usize).at(ratio).nodes;
+                let m = InclusionMeasure::Lebesgue.choices(d as usize).choose(ratio).nodes;
                 // A node itself is not kept.
                 let nodes = rule(m).iter().map(|n| (n.weight, n.cubic[3].cbrt()));
                 let value: f64 = nodes.map(|(w, t)| w * (1.0 - t + t * a).powi(d - 1)).sum();
@@ -311,16 +312,16 @@ mod tests {
 
     #[test]
     fn mass_decides_and_the_exact_rule_caps() {
-        let choose = |ratio, players| InclusionMeasure::Lebesgue.choices(players).at(ratio).nodes;
+        let choose = |ratio, players| InclusionMeasure::Lebesgue.choices(players).choose(ratio).nodes;
         assert_eq!(choose(1e300, 10), 5);
-        let at = |mass: f64| choose((ERROR_TAU * mass).exp(), 100_000);
+        let nodes = |mass: f64| choose((ERROR_TAU * mass).exp(), 100_000);
         assert!(
-            at(1.0) <= 8 && at(14.0) <= 16 && at(77.0) <= 31 && at(210.0) <= 50,
+            nodes(1.0) <= 8 && nodes(14.0) <= 16 && nodes(77.0) <= 31 && nodes(210.0) <= 50,
             "{} {} {} {}",
-            at(1.0),
-            at(14.0),
-            at(77.0),
-            at(210.0)
+            nodes(1.0),
+            nodes(14.0),
+            nodes(77.0),
+            nodes(210.0)
         );
     }
 }

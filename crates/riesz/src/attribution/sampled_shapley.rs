@@ -45,7 +45,7 @@ impl Coalition {
 /// Several games over the same players, whose coalitions are valued together: one for each explained row and
 /// output, say.
 pub trait CoalitionGame {
-    /// What can go wrong in valuing a coalition.
+    /// The error of valuing a coalition.
     type Error: From<Error>;
 
     /// Number of players.
@@ -69,11 +69,11 @@ pub trait CoalitionGame {
 pub struct CoalitionValues {
     /// coalitions × games
     pub values: Matrix,
-    /// How they are off, if values are estimates themselves.
+    /// The sampling error of the values, if they are estimates themselves.
     pub noise: Option<SamplingNoise>,
 }
 
-/// What is known of values that are means of independent draws.
+/// Sampling error of values that are means of independent draws.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingNoise {
     /// The variance of each value around the truth, coalitions × games.
@@ -90,7 +90,7 @@ impl From<Matrix> for CoalitionValues {
     }
 }
 
-/// How many coalitions are valued.
+/// The number of coalitions to value.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Budget {
     /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are
@@ -104,15 +104,14 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Why the values of so many players are sampled, where coalitions are valued: `None` if it is all of
-    /// them.
+    /// The reason why the values of this number of players are sampled; `None` if all coalitions are valued.
     pub fn sampled_because(&self, players: usize) -> Option<String> {
         let coalitions = self.coalitions;
         if self.std_error.is_some() {
             return Some("a standard error was asked for".into());
         }
-        let all = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
-        (all > coalitions).then(|| format!("{players} features have more than {coalitions} coalitions"))
+        let total = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
+        (total > coalitions).then(|| format!("{players} features have more than {coalitions} coalitions"))
     }
 }
 
@@ -142,15 +141,15 @@ pub struct Solution {
 pub(super) struct SizeStratum {
     pub(super) size: usize,
     players: usize,
-    /// What the Shapley kernel gives to all pairs together.
+    /// The total weight of all pairs under the Shapley kernel.
     mass: f64,
     /// Number of pairs, or `usize::MAX`.
     pub(super) count: usize,
     /// The pairs drawn so far, by the coalition of this size.
     drawn: Vec<Coalition>,
-    /// How many of them have been valued.
+    /// The number of pairs that have been valued.
     valued: usize,
-    /// `v(S) - v(all \ S)`, drawn × games.
+    /// The differences `v(S) - v(all \ S)`, drawn × games.
     differences: Vec<f64>,
     /// Their variances, if values are estimates.
     noise: Vec<f64>,
@@ -167,14 +166,14 @@ const LISTED: usize = 1 << 16;
 
 impl SizeStratum {
     pub(super) fn new(size: usize, players: usize, seed: u64) -> Self {
-        let halves = 2 * size == players;
+        let self_complementary = 2 * size == players;
         let kernel = (players - 1) as f64 / (size * (players - size)) as f64;
         let count = binomial(players, size);
         Self {
             size,
             players,
-            mass: if halves { kernel } else { 2.0 * kernel },
-            count: if halves { count.div_ceil(2) } else { count },
+            mass: if self_complementary { kernel } else { 2.0 * kernel },
+            count: if self_complementary { count.div_ceil(2) } else { count },
             drawn: Vec::new(),
             valued: 0,
             differences: Vec::new(),
@@ -186,19 +185,19 @@ impl SizeStratum {
         }
     }
 
-    /// Draws up to `number` pairs in all; returns those that have not been valued.
+    /// Draws up to `number` pairs in total; returns those that have not been valued.
     pub(super) fn draw(&mut self, number: usize) -> &[Coalition] {
         let from = self.drawn.len();
         let number = number.min(self.count);
         if self.count <= LISTED {
             if self.shuffled.is_none() {
-                let mut all = subsets(self.players, self.size);
+                let mut coalitions = subsets(self.players, self.size);
                 if 2 * self.size == self.players {
                     // One of each two halves.
-                    all.retain(|s| s.0[0]);
+                    coalitions.retain(|s| s.0[0]);
                 }
-                all.shuffle(&mut self.random);
-                self.shuffled = Some(all);
+                coalitions.shuffle(&mut self.random);
+                self.shuffled = Some(coalitions);
             }
             self.drawn.extend(self.shuffled.iter().flatten().take(number).skip(from).cloned());
         } else {
@@ -223,8 +222,8 @@ impl SizeStratum {
     }
 }
 
-/// What a coalition's value counts in the Shapley value of a player: `(s-1)! (p-s)! / p!` if it is among the
-/// coalition's s of p players, `-s! (p-s-1)! / p!` if it is not.
+/// The coefficient of a coalition's value in the Shapley value of a player: `(s-1)! (p-s)! / p!` if the
+/// player is among the coalition's s of p players, `-s! (p-s-1)! / p!` if it is not.
 pub(crate) fn definition_weight(coalition: &Coalition, player: usize) -> f64 {
     let (p, s) = (coalition.0.len(), coalition.0.iter().filter(|on| **on).count());
     let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
@@ -247,14 +246,16 @@ fn binomial(n: usize, k: usize) -> usize {
 /// All subsets of a size, in lexicographic order.
 fn subsets(players: usize, size: usize) -> Vec<Coalition> {
     let mut chosen: Vec<usize> = (0..size).collect();
-    let mut all = Vec::new();
+    let mut coalitions = Vec::new();
     loop {
         let mut present = vec![false; players];
         chosen.iter().for_each(|&j| present[j] = true);
-        all.push(Coalition(present));
-        let Some(last) = (0..size).rev().find(|&i| chosen[i] < players - size + i) else { return all };
-        chosen[last] += 1;
-        for i in last + 1..size {
+        coalitions.push(Coalition(present));
+        let Some(movable) = (0..size).rev().find(|&i| chosen[i] < players - size + i) else {
+            return coalitions;
+        };
+        chosen[movable] += 1;
+        for i in movable + 1..size {
             chosen[i] = chosen[i - 1] + 1;
         }
     }
@@ -267,10 +268,22 @@ pub struct CoalitionRegression {
     players: usize,
     empty_and_grand_values: [Vec<f64>; 2],
     strata: Vec<SizeStratum>,
-    /// By game, what was answered: values of coalitions or, of values that are means, the draws.
+    /// For each game, the range of the answers: values of coalitions or, where values are means, the draws.
     ranges: Vec<ValueRange>,
-    /// Draws for each value, where values are means.
+    /// The number of draws for each value, where values are means.
     draws: usize,
+}
+
+/// The weighted regression of values on coalitions, for pairs of a coalition and its complement.
+struct RegressionDesign {
+    /// Pairs × players: 1 for the players of the coalition.
+    z: Matrix,
+    /// One a pair.
+    weights: Vec<f64>,
+    /// Players × players: `Zᵀ W Z` over coalitions and complements.
+    normal: Matrix,
+    /// Pairs × games: the values of coalitions minus those of complements.
+    differences: Matrix,
 }
 
 impl CoalitionRegression {
@@ -282,7 +295,8 @@ impl CoalitionRegression {
         let players = game.players();
         let strata = (1..=players / 2).map(|size| SizeStratum::new(size, players, seed)).collect();
         let ends = game.empty_and_grand_values()?;
-        let ranges = ends[0].iter().zip(&ends[1]).map(|(none, all)| ValueRange::of([*none, *all])).collect();
+        let ranges =
+            ends[0].iter().zip(&ends[1]).map(|(none, grand)| ValueRange::over([*none, *grand])).collect();
         Ok(Self { players, empty_and_grand_values: ends, strata, ranges, draws: 0 })
     }
 
@@ -291,15 +305,15 @@ impl CoalitionRegression {
         2 * (players + 2 * (players / 2).saturating_sub(1))
     }
 
-    /// Whether `other`, a new regression, is of the same game.
+    /// Checks that `other`, a new regression, belongs to the same game.
     fn check(&self, other: &Self) -> Result<()> {
         let sizes = |r: &Self| (r.players, r.empty_and_grand_values[0].len());
-        let all = || {
+        let end_values = || {
             self.empty_and_grand_values.iter().flatten().zip(other.empty_and_grand_values.iter().flatten())
         };
-        let largest = all().map(|(a, b)| a.abs().max(b.abs())).fold(0.0, f64::max);
+        let largest = end_values().map(|(a, b)| a.abs().max(b.abs())).fold(0.0, f64::max);
         // Not to the last bit: a model may compute it in another order.
-        if sizes(self) == sizes(other) && all().all(|(a, b)| (a - b).abs() <= 1e-6 * largest) {
+        if sizes(self) == sizes(other) && end_values().all(|(a, b)| (a - b).abs() <= 1e-6 * largest) {
             return Ok(());
         }
         Err(Error::Format {
@@ -320,9 +334,9 @@ impl CoalitionRegression {
         self.strata.iter().all(SizeStratum::is_exhaustive)
     }
 
-    /// How many pairs of each size make the best use of a number of pairs: outer sizes whole while their
-    /// share of the weight is worth it, the others by their share, but at least two, which a standard error
-    /// takes.
+    /// The best allocation of a number of pairs to the sizes: outer sizes completely while their share of the
+    /// weight justifies it, the others in proportion to their share, but at least two, which a standard error
+    /// needs.
     fn allocate(&self, pairs: usize) -> Vec<usize> {
         let mut taken: Vec<usize> = self.strata.iter().map(|s| s.drawn.len()).collect();
         let mut left = pairs;
@@ -349,24 +363,24 @@ impl CoalitionRegression {
         taken
     }
 
-    /// Grows the sample to about `coalitions` in all, and values what is new.
+    /// Grows the sample to about `coalitions` in total, and values the new ones.
     ///
     /// # Errors
     /// Those of the game, after which the sample is what it was; [`Error::Overflow`] if a value is not
     /// finite.
     pub fn extend<G: CoalitionGame>(&mut self, game: &mut G, coalitions: usize) -> Result<(), G::Error> {
         let taken = self.allocate(coalitions / 2);
-        let mut asked = Vec::new();
+        let mut new_coalitions = Vec::new();
         for (stratum, number) in self.strata.iter_mut().zip(taken) {
-            asked.extend(stratum.draw(number).iter().flat_map(|s| [s.clone(), s.complement()]));
+            new_coalitions.extend(stratum.draw(number).iter().flat_map(|s| [s.clone(), s.complement()]));
         }
-        if asked.is_empty() {
+        if new_coalitions.is_empty() {
             return Ok(());
         }
-        let CoalitionValues { values, noise } = game.values(&asked)?;
+        let CoalitionValues { values, noise } = game.values(&new_coalitions)?;
         if !values.data().iter().all(|v| v.is_finite()) {
             return Err(Error::Overflow {
-                what: "the value of a coalition".into(),
+                subject: "the value of a coalition".into(),
                 remedy: "the model must answer with finite numbers, near the data as well as on them",
             }
             .into());
@@ -384,11 +398,11 @@ impl CoalitionRegression {
         let mut pair = 0;
         for stratum in &mut self.strata {
             for _ in std::mem::replace(&mut stratum.valued, stratum.drawn.len())..stratum.drawn.len() {
-                let (one, other) = (values.row(2 * pair), values.row(2 * pair + 1));
-                stratum.differences.extend(one.iter().zip(other).map(|(a, b)| a - b));
+                let (first, other) = (values.row(2 * pair), values.row(2 * pair + 1));
+                stratum.differences.extend(first.iter().zip(other).map(|(a, b)| a - b));
                 if let Some(noise) = &noise {
-                    let (one, other) = (noise.variance.row(2 * pair), noise.variance.row(2 * pair + 1));
-                    stratum.noise.extend(one.iter().zip(other).map(|(a, b)| a + b));
+                    let (first, other) = (noise.variance.row(2 * pair), noise.variance.row(2 * pair + 1));
+                    stratum.noise.extend(first.iter().zip(other).map(|(a, b)| a + b));
                 }
                 pair += 1;
             }
@@ -396,7 +410,7 @@ impl CoalitionRegression {
         Ok(())
     }
 
-    /// The values of the sample so far. Cost O(pairs · (players² + players · games)).
+    /// The values from the sample so far. Cost O(pairs · (players² + players · games)).
     ///
     /// # Errors
     /// [`Error::TooFew`] before the sample has the [`smallest`](Self::smallest) size.
@@ -405,7 +419,7 @@ impl CoalitionRegression {
         let total: Vec<f64> = self.empty_and_grand_values[1]
             .iter()
             .zip(&self.empty_and_grand_values[0])
-            .map(|(all, none)| all - none)
+            .map(|(grand, none)| grand - none)
             .collect();
         let solved = |values, std_error| {
             Ok(Solution {
@@ -421,11 +435,57 @@ impl CoalitionRegression {
         if self.strata.iter().any(|s| s.valued < 2.min(s.count)) || !self.strata[0].is_exhaustive() {
             let needed = Self::smallest(p);
             return Err(Error::TooFew {
-                what: "the sample of coalitions".into(),
+                subject: "the sample of coalitions".into(),
                 needed,
                 unit: "coalitions are",
             });
         }
+        let RegressionDesign { z, weights, normal, mut differences } = self.design();
+        let pairs = weights.len();
+        let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
+        if self.is_exhaustive() {
+            let values = self.definition(&differences, &total);
+            return solved(values, noisy.then(|| self.definition_error()));
+        }
+        // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
+        // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its
+        // complement enter through the difference of their values alone.
+        let inverse = Cholesky::new(normal, "normal matrix of the regression")?.inverse();
+        let sums: Vec<f64> = (0..p).map(|j| inverse.row(j).iter().sum()).collect();
+        let total_sum: f64 = sums.iter().sum();
+        let mut h = inverse;
+        for i in 0..p {
+            for j in 0..p {
+                h[(i, j)] -= sums[i] * sums[j] / total_sum;
+            }
+        }
+        // Row q: the pair's weight times H z_q, which is what its difference counts in the values.
+        let mut counts = z.matmul(&h);
+        for (q, weight) in weights.iter().enumerate() {
+            counts.row_mut(q).iter_mut().for_each(|v| *v *= weight);
+        }
+        let mut values = counts.transpose().matmul(&differences).transpose();
+        for (g, total) in total.iter().enumerate() {
+            values.row_mut(g).iter_mut().zip(&sums).for_each(|(v, s)| *v += s / total_sum * total);
+        }
+        // What the fit leaves of each difference, over 1 - leverage (the jackknife's), times its effect on
+        // the values.
+        let mut signs = z;
+        signs.data_mut().iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
+        let fitted = signs.matmul(&values.transpose());
+        for q in 0..pairs {
+            let present_leverage: f64 =
+                counts.row(q).iter().zip(signs.row(q)).filter(|(_, s)| **s > 0.0).map(|(c, _)| c).sum();
+            let leverage = (2.0 * present_leverage).min(0.9);
+            let row = differences.row_mut(q).iter_mut().zip(fitted.row(q));
+            row.for_each(|(d, f)| *d = (*d - f) / (1.0 - leverage));
+        }
+        solved(values, Some(std_errors(self.variances(&differences, &counts, noisy), p)))
+    }
+
+    /// The regression of the sample: each pair of coalitions is a row.
+    fn design(&self) -> RegressionDesign {
+        let (p, games) = (self.players, self.empty_and_grand_values[0].len());
         let pairs: usize = self.strata.iter().map(|s| s.drawn.len()).sum();
         let mut z = Matrix::zeros(pairs, p);
         let mut differences = Vec::with_capacity(pairs * games);
@@ -446,45 +506,14 @@ impl CoalitionRegression {
             }
             differences.extend_from_slice(&stratum.differences);
         }
-        let mut differences = Matrix::from_row_major(pairs, games, differences);
-        let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
-        if self.is_exhaustive() {
-            let values = self.definition(&differences, &total);
-            return solved(values, noisy.then(|| self.definition_error()));
-        }
-        // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
-        // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its
-        // complement enter through the difference of their values alone.
-        let inverse = Cholesky::new(normal, "normal matrix of the regression")?.inverse();
-        let sums: Vec<f64> = (0..p).map(|j| inverse.row(j).iter().sum()).collect();
-        let all: f64 = sums.iter().sum();
-        let mut h = inverse;
-        for i in 0..p {
-            for j in 0..p {
-                h[(i, j)] -= sums[i] * sums[j] / all;
-            }
-        }
-        // Row q: the pair's weight times H z_q, which is what its difference counts in the values.
-        let mut counts = z.matmul(&h);
-        for (q, weight) in weights.iter().enumerate() {
-            counts.row_mut(q).iter_mut().for_each(|v| *v *= weight);
-        }
-        let mut values = counts.transpose().matmul(&differences).transpose();
-        for (g, total) in total.iter().enumerate() {
-            values.row_mut(g).iter_mut().zip(&sums).for_each(|(v, s)| *v += s / all * total);
-        }
-        // What the fit leaves of each difference, over 1 - leverage (the jackknife's), times its effect on
-        // the values.
-        let mut signs = z;
-        signs.data_mut().iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
-        let fitted = signs.matmul(&values.transpose());
-        for q in 0..pairs {
-            let own: f64 =
-                counts.row(q).iter().zip(signs.row(q)).filter(|(_, s)| **s > 0.0).map(|(c, _)| c).sum();
-            let leverage = (2.0 * own).min(0.9);
-            let row = differences.row_mut(q).iter_mut().zip(fitted.row(q));
-            row.for_each(|(d, f)| *d = (*d - f) / (1.0 - leverage));
-        }
+        let differences = Matrix::from_row_major(pairs, games, differences);
+        RegressionDesign { z, weights, normal, differences }
+    }
+
+    /// The variances of values, games × players, from jackknife residuals of the pairs' differences (pairs ×
+    /// games) and the coefficients of differences in the values (pairs × players).
+    fn variances(&self, residuals: &Matrix, counts: &Matrix, noisy: bool) -> Vec<Variance> {
+        let (p, games) = (self.players, residuals.cols());
         let mut variances = vec![Variance::default(); games * p];
         // Of pairs that were drawn and not all taken: how many, and the mean square of what one counts.
         let (mut open, mut square_count) = (0.0, vec![0.0; p]);
@@ -502,16 +531,16 @@ impl CoalitionRegression {
             let taken = n as f64 / stratum.count as f64;
             if noisy {
                 let noise = Matrix::from_row_major(n, games, stratum.noise.clone());
-                let own = noise.transpose().matmul(&part(&counts, 2));
-                for (variance, own) in variances.iter_mut().zip(own.data()) {
-                    variance.add(taken * own, (n * (self.draws - 1)) as f64);
+                let noise_sums = noise.transpose().matmul(&part(counts, 2));
+                for (variance, noise_sum) in variances.iter_mut().zip(noise_sums.data()) {
+                    variance.add(taken * noise_sum, (n * (self.draws - 1)) as f64);
                 }
             }
             if stratum.is_exhaustive() {
                 continue;
             }
-            let mean = part(&differences, 1).transpose().matmul(&part(&counts, 1));
-            let squares = part(&differences, 2).transpose().matmul(&part(&counts, 2));
+            let mean = part(residuals, 1).transpose().matmul(&part(counts, 1));
+            let squares = part(residuals, 2).transpose().matmul(&part(counts, 2));
             let (n, left) = (n as f64, 1.0 - taken);
             for ((variance, square), mean) in variances.iter_mut().zip(squares.data()).zip(mean.data()) {
                 variance.add(left * n / (n - 1.0) * (square - mean * mean / n).max(0.0), n - 1.0);
@@ -522,28 +551,35 @@ impl CoalitionRegression {
             }
         }
         for (g, range) in self.ranges.iter().enumerate() {
-            let seen = (0..pairs).map(|q| differences[(q, g)].abs()).fold(0.0, f64::max);
+            let seen = (0..residuals.rows()).map(|q| residuals[(q, g)].abs()).fold(0.0, f64::max);
             let farthest = range.max_deviation([seen]);
             for (variance, square) in variances[g * p..].iter_mut().zip(&square_count) {
                 variance.inflate(farthest * (square / open).sqrt());
             }
         }
         if noisy {
-            self.inflate_for_undrawn(&counts, &mut variances);
+            self.inflate_for_undrawn(counts, &mut variances);
         }
-        solved(values, Some(std_errors(variances, p)))
+        variances
     }
 
-    /// Allows for draws that were not made, where what a pair's difference `counts` in the values is pairs ×
-    /// players: in the pair that counts most.
+    /// Inflates variances for draws that were not made, where `counts` (pairs × players) are the coefficients
+    /// of the pairs' differences in the values: by the pair with the largest coefficient.
     fn inflate_for_undrawn(&self, counts: &Matrix, variances: &mut [Variance]) {
         let p = self.players;
-        let most = (0..counts.rows()).fold(vec![0.0_f64; p], |most, q| {
-            most.iter().zip(counts.row(q)).map(|(most, count)| most.max(count.abs())).collect()
+        let max_counts = (0..counts.rows()).fold(vec![0.0_f64; p], |max_counts, q| {
+            max_counts
+                .iter()
+                .zip(counts.row(q))
+                .map(|(max_count, count)| max_count.max(count.abs()))
+                .collect()
         });
         for (range, variances) in self.ranges.iter().zip(variances.chunks_mut(p)) {
             let farthest = range.max_deviation([]) / self.draws as f64;
-            variances.iter_mut().zip(&most).for_each(|(variance, most)| variance.inflate(farthest * most));
+            variances
+                .iter_mut()
+                .zip(&max_counts)
+                .for_each(|(variance, max_count)| variance.inflate(farthest * max_count));
         }
     }
 
@@ -557,12 +593,12 @@ impl CoalitionRegression {
         values
     }
 
-    /// What the difference of each pair counts in each player's value by definition, pairs × players.
+    /// The coefficient of each pair's difference in each player's value by definition, pairs × players.
     fn definition_counts(&self) -> Matrix {
         let p = self.players;
         let drawn: Vec<&Coalition> = self.strata.iter().flat_map(|s| &s.drawn).collect();
-        let all = drawn.iter().flat_map(|s| (0..p).map(|j| definition_weight(s, j)));
-        Matrix::from_row_major(drawn.len(), p, all.collect())
+        let weights = drawn.iter().flat_map(|s| (0..p).map(|j| definition_weight(s, j)));
+        Matrix::from_row_major(drawn.len(), p, weights.collect())
     }
 
     /// The standard errors of values from all coalitions, each an estimate.
@@ -583,8 +619,8 @@ impl CoalitionRegression {
 
 /// Standard errors, games × players.
 fn std_errors(variances: Vec<Variance>, players: usize) -> Matrix {
-    let all: Vec<f64> = variances.into_iter().map(Variance::std_error).collect();
-    Matrix::from_row_major(all.len() / players, players, all)
+    let std_errors: Vec<f64> = variances.into_iter().map(Variance::std_error).collect();
+    Matrix::from_row_major(std_errors.len() / players, players, std_errors)
 }
 
 /// Coalitions that were valued for some rows, from which explaining these rows can go on with a larger
@@ -594,11 +630,11 @@ pub struct SampleState {
     pub(crate) parts: Vec<SamplePart>,
 }
 
-/// What is kept of rows that were explained together.
+/// State of the rows that were explained together.
 #[derive(Clone, Default)]
 pub(crate) struct SamplePart {
     pub(crate) regression: Option<CoalitionRegression>,
-    /// By game, what the bound on rounding is made of.
+    /// For each game, the two terms of the bound on rounding.
     pub(crate) rounding: [Vec<f64>; 2],
 }
 
@@ -609,7 +645,7 @@ impl SampleState {
         valued.max().unwrap_or(0)
     }
 
-    /// What is kept of the part with a number, which is new if all before it are there.
+    /// The part with this number; it is created if all parts before it exist.
     pub(crate) fn part(&mut self, number: usize) -> &mut SamplePart {
         if self.parts.len() <= number {
             self.parts.resize_with(number + 1, SamplePart::default);
@@ -637,9 +673,9 @@ pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution,
     solve_from(game, budget, &mut None)
 }
 
-/// As [`solve`], going on from the regression of an earlier call on the same game, if there is one, and
-/// leaving it for a later call. Coalitions that it has are not valued again, and the budget counts them; the
-/// seed is that of the first call. The result is that of one call with the larger number of coalitions.
+/// Continues [`solve`] from the regression of an earlier call on the same game, if there is one, and stores
+/// it for a later call. Coalitions that it has are not valued again, and the budget counts them; the seed is
+/// that of the first call. The result is that of one call with the larger number of coalitions.
 ///
 /// # Errors
 /// As [`solve`]; [`Error::Format`] for the regression of another game.
@@ -649,8 +685,8 @@ pub fn solve_from<G: CoalitionGame>(
     kept: &mut Option<CoalitionRegression>,
 ) -> Result<Solution, G::Error> {
     let players = game.players();
-    let all = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
-    let smallest = CoalitionRegression::smallest(players).min(all);
+    let total = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
+    let smallest = CoalitionRegression::smallest(players).min(total);
     if budget.coalitions < smallest {
         let allowed = format!("{players} players take at least {smallest}");
         return Err(Error::parameter("coalitions", budget.coalitions, allowed).into());
@@ -666,10 +702,10 @@ pub fn solve_from<G: CoalitionGame>(
     if players < 2 {
         return Ok(regression.solution()?);
     }
-    let most = budget.coalitions.min(all);
+    let max_coalitions = budget.coalitions.min(total);
     let mut size = match budget.std_error {
-        Some(_) => regression.coalitions().max(8 * smallest).min(most),
-        None => most,
+        Some(_) => regression.coalitions().max(8 * smallest).min(max_coalitions),
+        None => max_coalitions,
     };
     loop {
         regression.extend(game, size)?;
@@ -678,10 +714,10 @@ pub fn solve_from<G: CoalitionGame>(
             solution.std_error = Some(Matrix::zeros(solution.values.rows(), players));
         }
         let largest = solution.std_error.iter().flat_map(|e| e.data()).copied().fold(0.0, f64::max);
-        if size == most || budget.std_error.is_none_or(|target| largest <= target) {
+        if size == max_coalitions || budget.std_error.is_none_or(|target| largest <= target) {
             return Ok(solution);
         }
-        size = (size + size / 2).min(most);
+        size = (size + size / 2).min(max_coalitions);
     }
 }
 
@@ -696,14 +732,14 @@ mod tests {
             [10, 118264581564861424, usize::MAX]
         );
         for (players, size) in [(5, 2), (6, 3), (1, 1), (20, 1)] {
-            let all = subsets(players, size);
-            assert_eq!(all.len(), binomial(players, size));
-            assert!(all.iter().all(|s| s.0.iter().filter(|on| **on).count() == size));
-            assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+            let coalitions = subsets(players, size);
+            assert_eq!(coalitions.len(), binomial(players, size));
+            assert!(coalitions.iter().all(|s| s.0.iter().filter(|on| **on).count() == size));
+            assert_eq!(coalitions.iter().collect::<HashSet<_>>().len(), coalitions.len());
         }
     }
 
-    /// So that a sample that grows is the sample that would have been drawn at once.
+    /// A growing sample is the sample that would have been drawn at once.
     #[test]
     fn larger_budgets_contain_smaller_ones() {
         for players in [3, 7, 10, 12, 13, 20, 31, 64] {
@@ -730,15 +766,15 @@ mod tests {
     #[test]
     fn draws_are_distinct_and_grow_from_one_another() {
         for (players, size) in [(6, 3), (9, 2), (40, 20), (40, 7)] {
-            let mut one = SizeStratum::new(size, players, 3);
+            let mut stepwise = SizeStratum::new(size, players, 3);
             let mut two = SizeStratum::new(size, players, 3);
-            one.draw(5);
-            one.draw(60);
-            assert!(one.drawn == two.draw(60), "{players} {size}");
-            let mut both: HashSet<Coalition> = one.drawn.iter().cloned().collect();
-            assert_eq!(both.len(), 60.min(one.count));
-            both.extend(one.drawn.iter().map(Coalition::complement));
-            assert_eq!(both.len(), 2 * one.drawn.len());
+            stepwise.draw(5);
+            stepwise.draw(60);
+            assert!(stepwise.drawn == two.draw(60), "{players} {size}");
+            let mut pairs: HashSet<Coalition> = stepwise.drawn.iter().cloned().collect();
+            assert_eq!(pairs.len(), 60.min(stepwise.count));
+            pairs.extend(stepwise.drawn.iter().map(Coalition::complement));
+            assert_eq!(pairs.len(), 2 * stepwise.drawn.len());
         }
     }
 }

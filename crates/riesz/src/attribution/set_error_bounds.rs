@@ -1,39 +1,41 @@
-//! Bounds on what values of sets are off, gathered block by block or from worths of coalitions, and what an
-//! index makes of them.
+//! Error bounds of values of sets, collected block by block or from the values of coalitions, and combined
+//! for an index.
 
 use super::interaction_weights::binomial;
 use super::sets::Sets;
 use crate::simd::{Lanes, Plain};
 
-/// What the values of a size are off.
+/// Error bounds of the values of one set size.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SizeErrorBound {
-    /// Each, where worths are off by 1.
-    pub(crate) worths: f64,
-    /// The most that one is off for roundings of differences, weights and sums, and what all are together.
-    pub(crate) each: f64,
-    pub(crate) together: f64,
-    /// How many there are.
+    /// The error of each value per unit of error of the coalition values.
+    pub(crate) error_factor: f64,
+    /// The largest error of one value by rounding of differences, weights and sums, and the sum of all such
+    /// errors.
+    pub(crate) max_rounding: f64,
+    pub(crate) total_rounding: f64,
+    /// The number of values.
     pub(crate) count: f64,
 }
 
-/// What interactions are off, by row and output, and by size.
+/// Error bounds of interactions by row, output and size.
 pub(crate) struct SetErrorBounds {
     order: usize,
     sizes: Vec<SizeError>,
 }
 
-/// Of the interactions of one size.
+/// Error bounds of the interactions of one size.
 #[derive(Debug, Clone, Copy, Default)]
 struct SizeError {
     /// A bound on the error of each.
-    each: f64,
-    /// On the sum of all errors.
+    per_value: f64,
+    /// A bound on the sum of all errors.
     apart: f64,
-    /// On the sum of all errors but for what factors are off, which leaves the sum of an index that adds up
-    /// as it is.
-    together: f64,
-    /// With the first size: on what the game is off with all players present and absent.
+    /// A bound on the sum of all errors without those of factors, which leave the sum of an efficient index
+    /// unchanged.
+    engine_total: f64,
+    /// Only for the first size: a bound on the error of the game's values with all players present and
+    /// absent.
     ends: f64,
 }
 
@@ -42,12 +44,12 @@ impl SetErrorBounds {
         Self { order, sizes: vec![SizeError::default(); games * order] }
     }
 
-    /// Of so many rows and outputs; more than there were have no errors yet.
+    /// Resizes to this number of rows × outputs; new entries have no errors yet.
     pub(crate) fn resize(&mut self, games: usize) {
         self.sizes.resize(games * self.order, SizeError::default());
     }
 
-    /// What the game is off besides with all players present and absent.
+    /// Adds an error of the game's values with all players present and absent.
     pub(crate) fn add_end_errors(&mut self, game: usize, error: f64) {
         self.sizes[game * self.order].ends += error;
     }
@@ -60,75 +62,81 @@ impl SetErrorBounds {
                 largest = largest.max(value.abs());
                 sum += value.abs();
             }
-            error.each += 0.51 * f64::EPSILON * largest;
-            error.together += 0.51 * f64::EPSILON * sum;
+            error.per_value += 0.51 * f64::EPSILON * largest;
+            error.engine_total += 0.51 * f64::EPSILON * sum;
             error.apart += 0.51 * f64::EPSILON * sum;
         }
     }
 
-    /// Of values that are made of worths of coalitions, each of which is off by `error`.
-    pub(crate) fn add_coalition_errors(&mut self, game: usize, error: f64, off: &[SizeErrorBound]) {
+    /// Adds the errors of values that are sums over coalition values, each of which has an error of at most
+    /// `error`.
+    pub(crate) fn add_coalition_errors(&mut self, game: usize, error: f64, bounds: &[SizeErrorBound]) {
         let sizes = &mut self.sizes[game * self.order..][..self.order];
         sizes[0].ends += 2.0 * error;
-        for (own, off) in sizes.iter_mut().zip(off) {
-            own.each += off.worths * error + off.each;
-            own.apart += off.count * off.worths * error + off.together;
-            own.together += off.together;
+        for (size_error, bound) in sizes.iter_mut().zip(bounds) {
+            size_error.per_value += bound.error_factor * error + bound.max_rounding;
+            size_error.apart += bound.count * bound.error_factor * error + bound.total_rounding;
+            size_error.engine_total += bound.total_rounding;
         }
     }
 
-    /// Of a block whose values are off by `error`. Of a factor that is off by δ relative to the larger of its
-    /// two sides, and of roundings, an interaction of T in a product M of these sides is off by
-    /// `δ M Π_{j∈T} γ_j`, where j, if it is that factor, is left out and counts twice; and no γ is larger
-    /// than 2.
+    /// Adds the errors of a block whose values have an error of at most `error`. If a factor has an error δ
+    /// relative to the larger of its two sides, an interaction of T in a product M of these sides has an
+    /// error of `δ M Π_{j∈T} γ_j`, where j, if it is that factor, is left out and counts twice; no γ is
+    /// larger than 2.
     pub(crate) fn add_block(&mut self, game: usize, error: Lanes, symmetric: &[Lanes], heights: &[f64]) {
         let sizes = &mut self.sizes[game * self.order..][..self.order];
         sizes[0].ends += error.sum();
-        for (s, (own, height)) in sizes.iter_mut().zip(heights).enumerate() {
+        for (s, (size_error, height)) in sizes.iter_mut().zip(heights).enumerate() {
             // The engine's own errors are counted relative to the sum of all γ.
-            let share = symmetric[s].map2(symmetric[0], |own, one| if one > 0.0 { own / one } else { 0.0 });
-            let fewer = if s == 0 { Lanes::ONE } else { symmetric[s - 1] };
-            let factors = symmetric[s].map2(fewer, |own, fewer| own + 2.0 * fewer);
+            let share =
+                symmetric[s].map2(
+                    symmetric[0],
+                    |polynomial, constant| if constant > 0.0 { polynomial / constant } else { 0.0 },
+                );
+            let fewer = if s == 0 { Lanes::ONES } else { symmetric[s - 1] };
+            let factors = symmetric[s].map2(fewer, |polynomial, fewer| polynomial + 2.0 * fewer);
             let engine = 3.0 * height * share.mul::<Plain>(error).sum();
-            own.each += per_set_error(s + 1, *height, error);
-            own.together += engine;
-            own.apart += engine + height * factors.mul::<Plain>(error).sum();
+            size_error.per_value += per_set_error(s + 1, *height, error);
+            size_error.engine_total += engine;
+            size_error.apart += engine + height * factors.mul::<Plain>(error).sum();
         }
     }
 
-    /// Of powers whose values are off by `error`: with `Σ |δ_j| ≤ 2 M^{1/p}` what sets of some size do
-    /// together is `2^s C(p, s) M` at most, of each half as much.
+    /// Adds the errors of powers whose values have an error of at most `error`: with `Σ |δ_j| ≤ 2 M^{1/p}`
+    /// the interactions of size s sum to `2^s C(p, s) M` at most, with half as much for each side.
     pub(crate) fn add_powers(&mut self, game: usize, error: f64, degree: usize, heights: &[f64]) {
         let sizes = &mut self.sizes[game * self.order..][..self.order];
         sizes[0].ends += error;
-        for (s, (own, height)) in sizes.iter_mut().zip(heights).enumerate() {
-            let all = height * 2.0_f64.powi(s as i32 + 1) * binomial(degree, s + 1).max(1.0) * error;
-            own.each += 0.5 * all;
-            own.together += all;
-            own.apart += all;
+        for (s, (size_error, height)) in sizes.iter_mut().zip(heights).enumerate() {
+            let total = height * 2.0_f64.powi(s as i32 + 1) * binomial(degree, s + 1).max(1.0) * error;
+            size_error.per_value += 0.5 * total;
+            size_error.engine_total += total;
+            size_error.apart += total;
         }
     }
 
-    /// Of one row and output.
-    pub(crate) fn of(&self, game: usize) -> RowErrorBounds<'_> {
+    /// The bounds of one row and output.
+    pub(crate) fn row_bounds(&self, game: usize) -> RowErrorBounds<'_> {
         RowErrorBounds { sizes: &self.sizes[game * self.order..][..self.order] }
     }
 }
 
-/// What each set of this size is off in a block whose values are off by `error`, see [`Errors::add_block`].
+/// The error of each set of this size in a block whose values have an error of at most `error`, see
+/// [`SetErrorBounds::add_block`].
 pub(super) fn per_set_error(size: usize, height: f64, error: Lanes) -> f64 {
     1.5 * height * 2.0_f64.powi(size as i32) * error.sum()
 }
 
-/// Of one row and output.
+/// The bounds of one row and output.
 pub(crate) struct RowErrorBounds<'e> {
     sizes: &'e [SizeError],
 }
 
 impl RowErrorBounds<'_> {
-    /// Of interactions of a size.
-    pub(crate) fn each(&self, size: usize) -> f64 {
-        self.sizes.get(size - 1).map_or(0.0, |own| own.each)
+    /// The bound on each interaction of a size.
+    pub(crate) fn per_value(&self, size: usize) -> f64 {
+        self.sizes.get(size - 1).map_or(0.0, |size_error| size_error.per_value)
     }
 
     /// A bound on the error of each value, and of their sum if it `adds_up`, where sets get `shares` of the
@@ -136,18 +144,21 @@ impl RowErrorBounds<'_> {
     pub(crate) fn bound(&self, shares: &[f64], adds_up: bool, values: &[f64], sets: &Sets) -> f64 {
         let size = |s: usize| values[sets.of_size(s + 1)].iter().map(|v| v.abs()).sum::<f64>();
         let sums: Vec<f64> = (0..self.sizes.len()).map(size).collect();
-        let of = |s: usize| {
+        let value_bound = |s: usize| {
             let larger = self.sizes[s + 1..].iter().zip(&sums[s + 1..]).zip(shares);
-            // Summing them rounds as often as there are some.
+            // Each term of the sum is rounded once.
             let rounded = |sum: f64| f64::EPSILON * values.len() as f64 * sum;
-            self.sizes[s].each
-                + larger.map(|((own, sum), share)| share.abs() * (own.apart + rounded(*sum))).sum::<f64>()
+            self.sizes[s].per_value
+                + larger
+                    .map(|((size_error, sum), share)| share.abs() * (size_error.apart + rounded(*sum)))
+                    .sum::<f64>()
         };
-        let each = (0..self.sizes.len()).map(of).fold(0.0, f64::max);
-        let ends = self.sizes.first().map_or(0.0, |own| own.ends);
-        // What one set gets of another, this loses, to the last error.
-        let own = if shares.is_empty() { self.sizes.len() } else { 1 };
-        let together: f64 = self.sizes.iter().take(own).map(|own| own.together).sum();
-        if adds_up { each.max(ends + together) } else { each }
+        let max_value_bound = (0..self.sizes.len()).map(value_bound).fold(0.0, f64::max);
+        let ends = self.sizes.first().map_or(0.0, |size_error| size_error.ends);
+        // A share that one set gains another set loses, with the same error.
+        let counted_sizes = if shares.is_empty() { self.sizes.len() } else { 1 };
+        let engine_total: f64 =
+            self.sizes.iter().take(counted_sizes).map(|size_error| size_error.engine_total).sum();
+        if adds_up { max_value_bound.max(ends + engine_total) } else { max_value_bound }
     }
 }

@@ -1,5 +1,5 @@
-//! Sums over samples of `weight Π_{j∈T} ratio_j` for all sets T of up to so many factors: the hot loop of
-//! [interactions](super::interactions).
+//! Sums over samples of `weight Π_{j∈T} ratio_j` for all sets T of factors up to a given size: the hot loop
+//! of [interactions](super::interactions).
 //!
 //! A sample is a node of a block, and is as wide as a [`Lanes`]. Pairs are taken in tiles of rows and columns
 //! whose sums stay in registers.
@@ -43,7 +43,7 @@ pub(crate) struct FactorRatios {
 struct Scratch {
     rows: Vec<Lanes>,
     sums: Vec<Lanes>,
-    /// By depth, the weights with the ratios of the factors chosen so far.
+    /// For each depth, the weights times the ratios of the factors chosen so far.
     chosen: Vec<Vec<Lanes>>,
 }
 
@@ -77,17 +77,17 @@ impl FactorRatios {
         self.coef.extend(coef);
     }
 
-    /// Adds a node of a block, unless a factor there is less than `smallest` relative to the larger of its
+    /// Adds a node of a block, unless a factor there is smaller than `smallest` relative to the larger of its
     /// sides.
     pub(crate) fn push(&mut self, isa: Isa, block: &FactorBlock, node: &SharedNode, smallest: f64) -> bool {
-        let at = self.len;
-        self.values.resize(self.factors.next_multiple_of(4), Lanes::ONE);
+        let sample = self.len;
+        self.values.resize(self.factors.next_multiple_of(4), Lanes::ONES);
         let good = divide_node(
             isa,
             block,
             node,
             smallest,
-            at,
+            sample,
             &mut self.values,
             &mut self.ratios,
             &mut self.weights,
@@ -97,7 +97,7 @@ impl FactorRatios {
     }
 
     /// The ratios of a factor.
-    pub(super) fn of(&self, factor: usize) -> &[Lanes] {
+    pub(super) fn factor_ratios(&self, factor: usize) -> &[Lanes] {
         &self.ratios[factor * STRIDE..][..self.len]
     }
 
@@ -113,7 +113,7 @@ impl FactorRatios {
         self.len += 1;
     }
 
-    /// Adds the sums of all sets to `out`, outputs × sets, where factor k is that of `players[k]`.
+    /// Adds the sums of all sets to `out` (outputs × sets), where factor k belongs to `players[k]`.
     pub(crate) fn add_to(&mut self, isa: Isa, players: &[usize], sets: &Sets, out: &mut [f64]) {
         let len = self.len;
         let (ratios, weights) = (&self.ratios, &self.weights);
@@ -122,16 +122,23 @@ impl FactorRatios {
         let samples =
             SampleBatch { isa, ratios, len, bounds: &bounds, coef, outputs: self.outputs, players, sets };
         for size in 1..=self.order.min(players.len()) {
-            let own = &weights[(size - 1) * STRIDE..][..len];
+            let size_weights = &weights[(size - 1) * STRIDE..][..len];
             let mut chosen = std::mem::take(&mut self.scratch.chosen);
             chosen.resize(self.order + 1, Vec::new());
-            samples.for_each_superset(own, size, &mut Vec::new(), &mut chosen, &mut self.scratch, out);
+            samples.for_each_superset(
+                size_weights,
+                size,
+                &mut Vec::new(),
+                &mut chosen,
+                &mut self.scratch,
+                out,
+            );
             self.scratch.chosen = chosen;
         }
     }
 }
 
-/// What is summed.
+/// The samples that are summed.
 struct SampleBatch<'a> {
     isa: Isa,
     ratios: &'a [Lanes],
@@ -146,12 +153,12 @@ struct SampleBatch<'a> {
 }
 
 impl SampleBatch<'_> {
-    fn of(&self, factor: usize) -> &[Lanes] {
+    fn factor_ratios(&self, factor: usize) -> &[Lanes] {
         &self.ratios[factor * STRIDE..][..self.len]
     }
 
-    /// Sums over all sets that are `prefix`, which are factors, with as many after its last as make them this
-    /// size.
+    /// Sums over all sets that consist of the factors in `prefix` and further factors after its last, up to
+    /// this size.
     fn for_each_superset(
         &self,
         weights: &[Lanes],
@@ -165,13 +172,13 @@ impl SampleBatch<'_> {
         let left = size - prefix.len();
         if left <= 2 {
             // The place of the first set with this prefix, if players before the next were not skipped.
-            let mut at = prefix.iter().map(|&k| self.players[k]).collect::<Vec<_>>();
-            let next = at.last().map_or(0, |j| j + 1);
+            let mut players = prefix.iter().map(|&k| self.players[k]).collect::<Vec<_>>();
+            let next = players.last().map_or(0, |j| j + 1);
             if next + left > self.sets.players() || from + left > self.players.len() {
                 return;
             }
-            at.extend(next..next + left);
-            let place = SetBlock { first: self.sets.index_of(&at), next };
+            players.extend(next..next + left);
+            let place = SetBlock { first: self.sets.index_of(&players), next };
             if left == 2 {
                 add_pair_sums(self.isa, self, weights, from, &place, scratch, out);
             } else {
@@ -179,12 +186,12 @@ impl SampleBatch<'_> {
             }
             return;
         }
-        let Some((own, deeper)) = chosen.split_first_mut() else { return };
+        let Some((weighted, deeper)) = chosen.split_first_mut() else { return };
         for k in from..=self.players.len().saturating_sub(left) {
-            own.clear();
-            own.extend(weights.iter().zip(self.of(k)).map(|(w, r)| w.map2(*r, |w, r| w * r)));
+            weighted.clear();
+            weighted.extend(weights.iter().zip(self.factor_ratios(k)).map(|(w, r)| w.map2(*r, |w, r| w * r)));
             prefix.push(k);
-            self.for_each_superset(own, size, prefix, deeper, scratch, out);
+            self.for_each_superset(weighted, size, prefix, deeper, scratch, out);
             prefix.pop();
         }
     }
@@ -198,8 +205,9 @@ struct SetBlock {
 }
 
 dispatch! {
-    /// Ratios and weights of a node, at this place; false if a factor is too small to divide by.
-    fn divide_node(block: &FactorBlock, node: &SharedNode, smallest: f64, at: usize, values: &mut [Lanes], ratios: &mut [Lanes], weights: &mut [Lanes]) -> bool
+    /// Computes the ratios and weights of a node and stores them at index `sample`; false if a factor is too
+    /// small to divide by.
+    fn divide_node(block: &FactorBlock, node: &SharedNode, smallest: f64, sample: usize, values: &mut [Lanes], ratios: &mut [Lanes], weights: &mut [Lanes]) -> bool
         = divide_body::<V>
 }
 
@@ -208,30 +216,30 @@ fn divide_body<V: Simd>(
     block: &FactorBlock,
     node: &SharedNode,
     smallest: f64,
-    at: usize,
+    sample: usize,
     values: &mut [Lanes],
     ratios: &mut [Lanes],
     weights: &mut [Lanes],
 ) -> bool {
     let count = block.a.len();
-    let (mut product, mut least, mut most) = (Lanes::ONE, Lanes::splat(f64::MAX), Lanes::ZERO);
+    let (mut product, mut min_size, mut max_size) = (Lanes::ONES, Lanes::splat(f64::MAX), Lanes::ZERO);
     let mut relative = Lanes::splat(f64::MAX);
     for l in 0..count {
         let value = block.factor::<V>(l, node.t, node.s);
         let (size, top) = (V::abs(value), V::max(V::abs(block.a[l]), V::abs(block.b[l])));
         relative = V::min(relative, size.sub::<V>(top.mul::<V>(Lanes::splat(smallest))));
-        (least, most) = (V::min(least, size), V::max(most, size));
+        (min_size, max_size) = (V::min(min_size, size), V::max(max_size, size));
         values[l] = value;
         product = product.mul::<V>(value);
     }
     // Products of four stay within the range of doubles.
-    if !(relative.smallest() >= 0.0 && least.smallest() >= 1e-60 && most.largest() <= 1e60) {
+    if !(relative.smallest() >= 0.0 && min_size.smallest() >= 1e-60 && max_size.largest() <= 1e60) {
         return false;
     }
     for from in (0..count).step_by(4) {
-        let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONE });
+        let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONES });
         let (first, second) = (f[0].mul::<V>(f[1]), f[2].mul::<V>(f[3]));
-        let inverse = V::div(Lanes::ONE, first.mul::<V>(second));
+        let inverse = V::div(Lanes::ONES, first.mul::<V>(second));
         let (of_first, of_second) = (inverse.mul::<V>(second), inverse.mul::<V>(first));
         let inverse = [
             of_first.mul::<V>(f[1]),
@@ -241,12 +249,12 @@ fn divide_body<V: Simd>(
         ];
         for (i, inverse) in inverse.iter().enumerate().take(count - from) {
             let l = from + i;
-            ratios[l * STRIDE + at] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
+            ratios[l * STRIDE + sample] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
         }
     }
     let weight = block.weight.mul::<V>(product);
-    for (size, own) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
-        weights[size * STRIDE + at] = weight.mul::<V>(Lanes::splat(*own));
+    for (size, node_weight) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
+        weights[size * STRIDE + sample] = weight.mul::<V>(Lanes::splat(*node_weight));
     }
     true
 }
@@ -267,26 +275,26 @@ fn singles_body<V: Simd>(
 ) {
     let sets = samples.sets.len();
     for k in from..samples.players.len() {
-        let at = place.first + samples.players[k] - place.next;
-        let own = samples.of(k);
+        let index = place.first + samples.players[k] - place.next;
+        let ratios = samples.factor_ratios(k);
         if samples.coef.is_empty() {
             let mut sum = Lanes::ZERO;
-            for (w, r) in weights.iter().zip(own) {
+            for (w, r) in weights.iter().zip(ratios) {
                 sum = w.fma::<V>(*r, sum);
             }
-            out[at] += sum.sum();
+            out[index] += sum.sum();
             continue;
         }
         for o in 0..samples.outputs {
             let mut sum = Lanes::ZERO;
             for (block, range) in samples.bounds.windows(2).enumerate() {
-                let mut within = Lanes::ZERO;
-                for (w, r) in weights[range[0]..range[1]].iter().zip(&own[range[0]..range[1]]) {
-                    within = w.fma::<V>(*r, within);
+                let mut block_sum = Lanes::ZERO;
+                for (w, r) in weights[range[0]..range[1]].iter().zip(&ratios[range[0]..range[1]]) {
+                    block_sum = w.fma::<V>(*r, block_sum);
                 }
-                sum = samples.coef[block * samples.outputs + o].fma::<V>(within, sum);
+                sum = samples.coef[block * samples.outputs + o].fma::<V>(block_sum, sum);
             }
-            out[o * sets + at] += sum.sum();
+            out[o * sets + index] += sum.sum();
         }
     }
 }
@@ -313,7 +321,8 @@ fn pairs_body<V: Simd>(
     for first in (from..count).step_by(ROWS) {
         let height = ROWS.min(count - first);
         for i in 0..height {
-            for ((out, w), r) in rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.of(first + i))
+            for ((out, w), r) in
+                rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.factor_ratios(first + i))
             {
                 *out = w.mul::<V>(*r);
             }
@@ -323,14 +332,17 @@ fn pairs_body<V: Simd>(
             let width = COLUMNS.min(count - column);
             // Rows and columns beyond the last are repeated.
             let row = |i: usize| &rows[i.min(height - 1) * STRIDE..][..len];
-            let of = |i: usize| samples.of(column + i.min(width - 1));
-            let (rows, columns) = ([row(0), row(1), row(2), row(3)], [of(0), of(1), of(2), of(3)]);
+            let column_ratios = |i: usize| samples.factor_ratios(column + i.min(width - 1));
+            let (rows, columns) = (
+                [row(0), row(1), row(2), row(3)],
+                [column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
+            );
             let mut put = |o: usize, tile: &[[Lanes; COLUMNS]; ROWS]| {
                 for i in 0..height {
                     let (l, skipped) = (samples.players[first + i], column.max(first + i + 1) - column);
-                    let at = place.first + samples.sets.pairs_before(place.next, l);
+                    let start = place.first + samples.sets.pairs_before(place.next, l);
                     for j in skipped..width {
-                        out[o * sets + at + samples.players[column + j] - l - 1] += tile[i][j].sum();
+                        out[o * sets + start + samples.players[column + j] - l - 1] += tile[i][j].sum();
                     }
                 }
             };
@@ -340,17 +352,17 @@ fn pairs_body<V: Simd>(
                 sums.clear();
                 sums.resize(samples.outputs * ROWS * COLUMNS, Lanes::ZERO);
                 for (block, range) in samples.bounds.windows(2).enumerate() {
-                    let own = tile::<V>(&rows, &columns, range[0], range[1]);
+                    let tile_sums = tile::<V>(&rows, &columns, range[0], range[1]);
                     for (o, sums) in sums.chunks_exact_mut(ROWS * COLUMNS).enumerate() {
                         let coef = samples.coef[block * samples.outputs + o];
-                        for (sum, own) in sums.iter_mut().zip(own.as_flattened()) {
-                            *sum = coef.fma::<V>(*own, *sum);
+                        for (sum, tile_sum) in sums.iter_mut().zip(tile_sums.as_flattened()) {
+                            *sum = coef.fma::<V>(*tile_sum, *sum);
                         }
                     }
                 }
                 for (o, sums) in sums.chunks_exact(ROWS * COLUMNS).enumerate() {
-                    let (own, _) = sums.as_chunks::<COLUMNS>();
-                    put(o, &[own[0], own[1], own[2], own[3]]);
+                    let (tile_rows, _) = sums.as_chunks::<COLUMNS>();
+                    put(o, &[tile_rows[0], tile_rows[1], tile_rows[2], tile_rows[3]]);
                 }
             }
             column += COLUMNS;

@@ -1,5 +1,4 @@
-//! Sets of players, and the order in which everybody lists them: by size, and those of one size as words in a
-//! dictionary.
+//! Sets of players in the order in which all modules list them: by size, and lexicographically within a size.
 
 use std::ops::Range;
 
@@ -9,9 +8,9 @@ use super::interaction_weights::binomial;
 pub(crate) struct Sets {
     players: usize,
     order: usize,
-    /// By size, from 1: the number of smaller sets.
+    /// For each size, from 1: the number of smaller sets.
     first: Vec<usize>,
-    /// `ranks[r][v]`: how many sets of r + 1 players begin before v.
+    /// `ranks[r][v]` is the number of sets of r + 1 players that begin before v.
     ranks: Vec<Vec<usize>>,
 }
 
@@ -19,37 +18,37 @@ impl Sets {
     pub(crate) fn new(players: usize, order: usize) -> Self {
         let order = order.min(players);
         let ranks = |r: usize| {
-            let mut all = vec![0; players + 1];
+            let mut counts = vec![0; players + 1];
             for u in 0..players {
-                all[u + 1] = all[u] + binomial(players - 1 - u, r) as usize;
+                counts[u + 1] = counts[u] + binomial(players - 1 - u, r) as usize;
             }
-            all
+            counts
         };
         let ranks: Vec<Vec<usize>> = (0..order).map(ranks).collect();
         let sizes = ranks.iter().map(|rank| rank[players]);
-        let first = std::iter::once(0).chain(sizes.scan(0, |all, n| {
-            *all += n;
-            Some(*all)
+        let first = std::iter::once(0).chain(sizes.scan(0, |total, n| {
+            *total += n;
+            Some(*total)
         }));
         Self { players, order, first: first.collect(), ranks }
     }
 
-    /// How many there are.
+    /// The number of sets.
     pub(crate) fn len(&self) -> usize {
         self.first.last().copied().unwrap_or(0)
     }
 
-    /// How many players there are.
+    /// The number of players.
     pub(crate) fn players(&self) -> usize {
         self.players
     }
 
-    /// How many pairs of players from `next` on begin before l.
+    /// The number of pairs of players from `next` on that begin before l.
     pub(crate) fn pairs_before(&self, next: usize, l: usize) -> usize {
         self.ranks[1][l] - self.ranks[1][next]
     }
 
-    /// How many players the largest have.
+    /// The size of the largest sets.
     pub(crate) fn order(&self) -> usize {
         self.order
     }
@@ -59,24 +58,24 @@ impl Sets {
         self.first[size - 1]..self.first[size]
     }
 
-    /// Where a set stands, whose players ascend.
+    /// The index of a set, whose players ascend.
     pub(crate) fn index_of(&self, set: &[usize]) -> usize {
-        let (mut at, mut next) = (self.first[set.len() - 1], 0);
+        let (mut index, mut next) = (self.first[set.len() - 1], 0);
         for (i, &j) in set.iter().enumerate() {
             let ranks = &self.ranks[set.len() - 1 - i];
-            at += ranks[j] - ranks[next];
+            index += ranks[j] - ranks[next];
             next = j + 1;
         }
-        at
+        index
     }
 
-    /// Calls `each` with all sets in order.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(&[usize])) {
+    /// Calls `visit` with all sets in order.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&[usize])) {
         for size in 1..=self.order {
             let mut set: Vec<usize> = (0..size).collect();
             loop {
-                each(&set);
-                // The last player that can move on.
+                visit(&set);
+                // The last player that can be increased.
                 let Some(i) = (0..size).rev().find(|&i| set[i] < self.players - size + i) else { break };
                 set[i] += 1;
                 (i + 1..size).for_each(|l| set[l] = set[l - 1] + 1);
@@ -98,13 +97,13 @@ mod tests {
     fn sets_stand_where_they_are_said_to() {
         for (players, order) in [(1, 1), (1, 3), (5, 2), (6, 4), (4, 4), (9, 3)] {
             let sets = Sets::new(players, order);
-            let mut all: Vec<Vec<usize>> = Vec::new();
-            sets.for_each(|set| all.push(set.to_vec()));
-            assert_eq!(all.len(), sets.len());
-            let mut sorted = all.clone();
+            let mut listed: Vec<Vec<usize>> = Vec::new();
+            sets.for_each(|set| listed.push(set.to_vec()));
+            assert_eq!(listed.len(), sets.len());
+            let mut sorted = listed.clone();
             sorted.sort_by_key(|set| (set.len(), set.clone()));
-            assert_eq!(all, sorted);
-            for (k, set) in all.iter().enumerate() {
+            assert_eq!(listed, sorted);
+            for (k, set) in listed.iter().enumerate() {
                 assert_eq!(sets.index_of(set), k);
                 assert!(sets.of_size(set.len()).contains(&k));
                 if let [j, l] = set[..] {

@@ -10,12 +10,12 @@
 //!   two.
 //! - *What is rare* is not seen at all, by draws that then agree. What none of n draws shows has a rate of
 //!   less than 3/n, with 95 % confidence (the rule of three, Hanley and Lippman-Hand 1983). So the variance
-//!   counts [`UNSEEN`] draws that were not made, which lie as far off as any that were made. Where no draws
-//!   differ by more than rounding, it is as far as they are from 0 or any two answers from one another, and
-//!   where all answers are one number, that number's size, at least 1: a standard error is never 0, because
-//!   that would be the claim that nothing was left open.
+//!   counts [`RULE_OF_THREE`] draws that were not made, which lie as far off as any that were made. Where no
+//!   draws differ by more than rounding, it is as far as they are from 0 or any two answers from one another,
+//!   and where all answers are one number, that number's size, at least 1: a standard error is never 0,
+//!   because that would be the claim that nothing was left open.
 
-/// Draws that are allowed for without having been made: the rule of three.
+/// The number of draws that are allowed for without having been made: the rule of three.
 const RULE_OF_THREE: f64 = 3.0;
 
 /// Differences of less than this share of the numbers are rounding.
@@ -47,10 +47,10 @@ impl Variance {
 
     /// The standard error.
     pub(crate) fn std_error(self) -> f64 {
-        let all = self.seen + self.unseen;
+        let variance = self.seen + self.unseen;
         // Draws that are allowed for have no uncertain variance. NaN, of 0 over 0, becomes 1.
-        let freedom = ((all / self.parts).powi(2) - 2.0).max(1.0);
-        all.sqrt() * student_quantile(freedom) / NORMAL
+        let freedom = ((variance / self.parts).powi(2) - 2.0).max(1.0);
+        variance.sqrt() * student_quantile(freedom) / NORMAL
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct ValueRange {
 impl ValueRange {
     pub(crate) const EMPTY: Self = Self { lowest: f64::INFINITY, highest: f64::NEG_INFINITY };
 
-    pub(crate) fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn over(numbers: impl IntoIterator<Item = f64>) -> Self {
         numbers.into_iter().fold(Self::EMPTY, |range, number| range.with(number))
     }
 
@@ -94,12 +94,12 @@ impl ValueRange {
         self.highest.abs().max(self.lowest.abs())
     }
 
-    /// How far off a draw may be: where these are all answers, the first of what was `seen`, each in another
-    /// way, that is more than rounding.
+    /// The largest plausible distance of a draw that was not made: the first of the observed distances
+    /// `seen`, each measured in another way, that is more than rounding.
     pub(crate) fn max_deviation<const N: usize>(self, seen: [f64; N]) -> f64 {
-        let least = ROUNDING * self.largest();
+        let rounding = ROUNDING * self.largest();
         let mut ways = seen.into_iter().chain([self.width()]);
-        ways.find(|size| *size > least).unwrap_or_else(|| self.largest().max(1.0))
+        ways.find(|size| *size > rounding).unwrap_or_else(|| self.largest().max(1.0))
     }
 }
 
@@ -147,13 +147,13 @@ mod tests {
     fn what_is_not_seen_is_allowed_for() {
         let (n, mut variance) = (50.0, Variance::default());
         variance.add(0.0, n - 1.0);
-        variance.inflate(ValueRange::of([0.0, 7.0]).max_deviation([]) / n);
+        variance.inflate(ValueRange::over([0.0, 7.0]).max_deviation([]) / n);
         let reach = 1.96 * variance.std_error();
         assert!((7.0 * 3.0 / n..7.0 * 3.5 / n).contains(&reach), "{reach}");
-        assert_eq!(ValueRange::of([2.0, 7.0]).max_deviation([3.0]), 3.0);
-        assert_eq!(ValueRange::of([1e6, 1e6 + 4.0]).max_deviation([1e-9]), 4.0);
-        assert_eq!(ValueRange::of([-5.0, -5.0]).max_deviation([]), 5.0);
-        assert_eq!(ValueRange::of([0.0, 0.0]).max_deviation([]), 1.0);
+        assert_eq!(ValueRange::over([2.0, 7.0]).max_deviation([3.0]), 3.0);
+        assert_eq!(ValueRange::over([1e6, 1e6 + 4.0]).max_deviation([1e-9]), 4.0);
+        assert_eq!(ValueRange::over([-5.0, -5.0]).max_deviation([]), 5.0);
+        assert_eq!(ValueRange::over([0.0, 0.0]).max_deviation([]), 1.0);
         assert_eq!(ValueRange::EMPTY.width(), 0.0);
     }
 }

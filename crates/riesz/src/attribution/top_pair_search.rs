@@ -1,5 +1,5 @@
-//! The strongest pairs of a game, by the size of their interactions, without valuing all: a search with a
-//! proved bound on what it leaves out.
+//! The pairs with the largest interactions of a game, without valuing all pairs: a branch-and-bound search
+//! with a proved bound on the pairs that it leaves out.
 //!
 //! No pair's interaction is larger than the product of its players' [strengths](Strengths). With players
 //! ranked by strength the pairs whose products are above some number are stairs: of each player those with
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use super::interaction_bounds::{InteractionBounds, PlayerBound};
 use super::interaction_weights::SizeWeightings;
 use super::pair_interactions::{ColumnSet, PairInteractions, PairRows, Samples};
-use super::product::{ProductGame, TermAccumulator, read};
+use super::product::{ProductGame, TermAccumulator, accumulate};
 use super::rule::InclusionMeasure;
 use crate::control::{Progress, RunControl};
 use crate::error::Result;
@@ -26,31 +26,31 @@ use crate::simd::Isa;
 /// are summed up together.
 const FIRST: usize = 4096;
 const GROWTH: usize = 4;
-const TOGETHER: usize = 1 << 20;
+const MAX_BATCH_PAIRS: usize = 1 << 20;
 
 /// Steps of progress in a search.
 pub(crate) const STEPS: usize = 100;
 
-/// What is searched for.
+/// The limits of the search.
 #[derive(Clone, Copy)]
 pub(crate) struct SearchLimits {
-    /// How many pairs.
+    /// The number of pairs to find.
     pub(crate) count: usize,
-    /// The most that are looked at.
+    /// The largest number of pairs to examine.
     pub(crate) limit: usize,
 }
 
-/// What a search tells of its progress: how far it is, from 0 to [`STEPS`].
+/// Reports the progress of a search, from 0 to [`STEPS`].
 struct SearchProgress<'w> {
-    watch: RunControl<'w>,
+    control: RunControl<'w>,
     steps: AtomicUsize,
 }
 
 impl SearchProgress<'_> {
-    fn report(&self, done: usize, of: usize) {
-        let now = (done as f64 / of.max(1) as f64 * STEPS as f64).min(STEPS as f64) as usize;
+    fn report(&self, done: usize, total: usize) {
+        let now = (done as f64 / total.max(1) as f64 * STEPS as f64).min(STEPS as f64) as usize;
         let before = self.steps.fetch_max(now, Ordering::Relaxed);
-        (before..now).for_each(|_| self.watch.step());
+        (before..now).for_each(|_| self.control.step());
     }
 }
 
@@ -61,20 +61,20 @@ impl SearchProgress<'_> {
 pub(crate) fn top_pairs<G: ProductGame>(
     game: &G,
     (isa, averages): (Isa, &SizeWeightings),
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     (players, output): (usize, usize),
     wanted: SearchLimits,
 ) -> Result<Strongest> {
-    let told = SearchProgress { watch, steps: AtomicUsize::new(0) };
-    let asked = GameQuery { game, isa, averages, watch, output };
-    let ranked = RankedPlayers::new(asked.strengths(players)?);
-    let mut frontier = SearchFrontier::new(&ranked.whole);
+    let progress = SearchProgress { control, steps: AtomicUsize::new(0) };
+    let query = GameQuery { game, isa, averages, control, output };
+    let ranked = RankedPlayers::new(query.strengths(players)?);
+    let mut frontier = SearchFrontier::new(&ranked.interaction);
     let mut best: Vec<Pair> = Vec::new();
     let (mut searched, mut rounded, mut passed_over) = (0, 0, 0.0);
     let mut goal = FIRST.max(wanted.count.saturating_mul(4));
     // An overflow is told by whoever knows the row.
-    while ranked.most().is_finite() {
-        let size = |at: usize| best.get(at).map_or(0.0, |pair| pair.value.abs());
+    while ranked.upper_bound().is_finite() {
+        let size = |position: usize| best.get(position).map_or(0.0, |pair| pair.value.abs());
         // What is no larger is not wanted, or as good as nothing.
         let floor = size(wanted.count - 1).max(ranked.error);
         let left = frontier.count_above(floor);
@@ -84,91 +84,93 @@ pub(crate) fn top_pairs<G: ProductGame>(
         }
         let (total, done) = (searched + left, AtomicUsize::new(searched));
         // Beside those that are wanted the next is.
-        let (least, sieve) = (size(wanted.count), (searched > 0 && !averages.is_point()).then_some(floor));
+        let (threshold, sieve) =
+            (size(wanted.count), (searched > 0 && !averages.is_point()).then_some(floor));
         let part = |stairs: &PairRows| {
-            let mut found = asked.part(&ranked, stairs, sieve)?;
-            found.pairs.retain(|pair| pair.value.abs() >= least);
-            found.pairs = Pair::largest(found.pairs, wanted.count.saturating_add(1));
-            told.report(done.fetch_add(stairs.len(), Ordering::Relaxed) + stairs.len(), total);
-            Ok(found)
+            let mut batch = query.part(&ranked, stairs, sieve)?;
+            batch.pairs.retain(|pair| pair.value.abs() >= threshold);
+            batch.pairs = Pair::largest(batch.pairs, wanted.count.saturating_add(1));
+            progress.report(done.fetch_add(stairs.len(), Ordering::Relaxed) + stairs.len(), total);
+            Ok(batch)
         };
-        for found in parts.par_iter().map(part).collect::<Result<Vec<PairBatch>>>()? {
-            best.extend(found.pairs);
-            rounded = rounded.max(found.rounded);
-            passed_over = found.passed_over.max(passed_over);
+        for batch in parts.par_iter().map(part).collect::<Result<Vec<PairBatch>>>()? {
+            best.extend(batch.pairs);
+            rounded = rounded.max(batch.rounded);
+            passed_over = batch.passed_over.max(passed_over);
         }
         best = Pair::largest(best, wanted.count.saturating_add(1));
         searched += parts.iter().map(PairRows::len).sum::<usize>();
         goal = searched.saturating_mul(GROWTH);
     }
-    told.report(1, 1);
+    progress.report(1, 1);
     // No sum is larger on its way, and each was rounded.
-    let bound = ranked.error + 0.51 * f64::EPSILON * rounded as f64 * ranked.most() + f64::MIN_POSITIVE;
-    let rest = frontier.largest().max(passed_over);
-    let found = Strongest::new(best, wanted.count, (players, bound), rest);
-    Ok(Strongest { searched, ..found })
+    let bound =
+        ranked.error + 0.51 * f64::EPSILON * rounded as f64 * ranked.upper_bound() + f64::MIN_POSITIVE;
+    let largest_remaining = frontier.largest().max(passed_over);
+    let strongest = Strongest::new(best, wanted.count, (players, bound), largest_remaining);
+    Ok(Strongest { searched, ..strongest })
 }
 
-/// What is asked of a game.
+/// A game and the interactions that are searched.
 struct GameQuery<'a, G> {
     game: &'a G,
     isa: Isa,
     averages: &'a SizeWeightings,
-    watch: RunControl<'a>,
+    control: RunControl<'a>,
     output: usize,
 }
 
-/// What some pairs come to.
+/// The result of one batch of pairs.
 #[derive(Default)]
 struct PairBatch {
-    /// Those that were valued and are not 0.
+    /// The pairs that were valued and are not 0.
     pairs: Vec<Pair>,
-    /// How often their sums were rounded.
+    /// The number of roundings of their sums.
     rounded: usize,
-    /// What the others are at most, but for the error.
+    /// An upper bound on the other pairs, but for the error.
     passed_over: f64,
 }
 
 impl<G: ProductGame> GameQuery<'_, G> {
     fn read<R: TermAccumulator>(&self, new: impl Fn() -> R + Sync) -> Result<Option<R>> {
         let progress = Progress::default();
-        let within = RunControl { progress: &progress, ..self.watch };
-        Ok(read(self.game, (self.isa, &InclusionMeasure::Lebesgue), within, new)?.pop())
+        let silent_control = RunControl { progress: &progress, ..self.control };
+        Ok(accumulate(self.game, (self.isa, &InclusionMeasure::Lebesgue), silent_control, new)?.pop())
     }
 
     fn strengths(&self, players: usize) -> Result<PlayerBound> {
-        let found = self.read(|| InteractionBounds::new(self.averages, players, self.output))?;
-        Ok(found.map_or_else(PlayerBound::default, InteractionBounds::finish))
+        let accumulator = self.read(|| InteractionBounds::new(self.averages, players, self.output))?;
+        Ok(accumulator.map_or_else(PlayerBound::default, InteractionBounds::finish))
     }
 
-    /// The sums of these pairs, and how often they were rounded.
+    /// The sums of these pairs, and the number of their roundings.
     fn pair_sums(
         &self,
         samples: Samples,
         ranked: &RankedPlayers,
         stairs: &PairRows,
     ) -> Result<(Vec<f64>, usize)> {
-        let found = self
+        let accumulator = self
             .read(|| PairInteractions::new((self.averages, samples), &ranked.ranks, stairs, self.output))?;
-        Ok(found.map_or_else(Default::default, |sums| (sums.values, sums.rounded)))
+        Ok(accumulator.map_or_else(Default::default, |sums| (sums.values, sums.rounded)))
     }
 
-    /// The values of these pairs; with a sieve of those alone that can be larger than this.
+    /// The values of these pairs; with a sieve, only those of pairs that can exceed it.
     fn part(&self, ranked: &RankedPlayers, stairs: &PairRows, sieve: Option<f64>) -> Result<PairBatch> {
-        let mut found = PairBatch::default();
+        let mut batch = PairBatch::default();
         let mut sieved = None;
         if let Some(floor) = sieve {
             let (means, rounded) = self.pair_sums(Samples::Means, ranked, stairs)?;
-            found.rounded = rounded;
+            batch.rounded = rounded;
             let mut left = PairRows { first: stairs.first, steps: Vec::new() };
             for (row, step) in (stairs.first..).zip(&stairs.steps) {
                 let mut columns = Vec::new();
-                for (column, mean) in step.columns.each().zip(&means[step.start..]) {
-                    let most = mean.abs() + ranked.apart[row] * ranked.apart[column];
-                    if most > floor {
+                for (column, mean) in step.columns.iter().zip(&means[step.start..]) {
+                    let upper_bound = mean.abs() + ranked.apart[row] * ranked.apart[column];
+                    if upper_bound > floor {
                         columns.push(column);
                     } else {
-                        found.passed_over = most.max(found.passed_over);
+                        batch.passed_over = upper_bound.max(batch.passed_over);
                     }
                 }
                 left.push(ColumnSet::Listed(columns));
@@ -180,47 +182,47 @@ impl<G: ProductGame> GameQuery<'_, G> {
         }
         let stairs = sieved.as_ref().unwrap_or(stairs);
         if stairs.len() == 0 {
-            return Ok(found);
+            return Ok(batch);
         }
         let (values, rounded) = self.pair_sums(Samples::Nodes, ranked, stairs)?;
-        found.rounded = rounded.max(found.rounded);
+        batch.rounded = rounded.max(batch.rounded);
         for (row, step) in (stairs.first..).zip(&stairs.steps) {
-            for (column, &value) in step.columns.each().zip(&values[step.start..]) {
+            for (column, &value) in step.columns.iter().zip(&values[step.start..]) {
                 let (j, l) = (ranked.order[row], ranked.order[column]);
                 if value != 0.0 {
-                    found.pairs.push(Pair { players: [j.min(l), j.max(l)], value });
+                    batch.pairs.push(Pair { players: [j.min(l), j.max(l)], value });
                 }
             }
         }
-        Ok(found)
+        Ok(batch)
     }
 }
 
 /// Players that have interactions, from the strongest.
 struct RankedPlayers {
     order: Vec<usize>,
-    /// By player, its rank.
+    /// For each player, its rank.
     ranks: Vec<usize>,
-    /// By rank, see [`PlayerBound`].
-    whole: Vec<f64>,
+    /// For each rank, see [`PlayerBound`].
+    interaction: Vec<f64>,
     apart: Vec<f64>,
     error: f64,
 }
 
 impl RankedPlayers {
     fn new(strength: PlayerBound) -> Self {
-        let PlayerBound { whole, apart, error } = strength;
-        let mut order: Vec<usize> = (0..whole.len()).filter(|&j| whole[j] != 0.0).collect();
-        order.sort_by(|&j, &l| whole[l].total_cmp(&whole[j]));
-        let mut ranks = vec![usize::MAX; whole.len()];
+        let PlayerBound { interaction, apart, error } = strength;
+        let mut order: Vec<usize> = (0..interaction.len()).filter(|&j| interaction[j] != 0.0).collect();
+        order.sort_by(|&j, &l| interaction[l].total_cmp(&interaction[j]));
+        let mut ranks = vec![usize::MAX; interaction.len()];
         order.iter().zip(0..).for_each(|(&j, rank)| ranks[j] = rank);
-        let by_rank = |own: &[f64]| order.iter().map(|&j| own[j]).collect();
-        Self { whole: by_rank(&whole), apart: by_rank(&apart), order, ranks, error }
+        let by_rank = |values: &[f64]| order.iter().map(|&j| values[j]).collect();
+        Self { interaction: by_rank(&interaction), apart: by_rank(&apart), order, ranks, error }
     }
 
-    /// No interaction is larger than this.
-    fn most(&self) -> f64 {
-        if let [first, second, ..] = self.whole[..] { first * second } else { 0.0 }
+    /// An upper bound on all interactions.
+    fn upper_bound(&self) -> f64 {
+        if let [first, second, ..] = self.interaction[..] { first * second } else { 0.0 }
     }
 }
 
@@ -235,51 +237,51 @@ impl<'r> SearchFrontier<'r> {
         Self { strengths, reach: (1..=strengths.len()).collect() }
     }
 
-    /// The largest product of strengths of a pair that has not been valued.
+    /// The largest product of the bounds of a pair that has not been valued.
     fn largest(&self) -> f64 {
-        let own = self.strengths.iter().zip(&self.reach);
-        own.map(|(own, &column)| self.strengths.get(column).map_or(0.0, |other| own * other))
+        let next_pairs = self.strengths.iter().zip(&self.reach);
+        next_pairs
+            .map(|(strength, &column)| self.strengths.get(column).map_or(0.0, |other| strength * other))
             .fold(0.0, f64::max)
     }
 
-    /// Calls `each` with rows that have pairs that have not been valued and are above `floor`, and the end of
-    /// their columns.
-    fn rows(&self, floor: f64, mut each: impl FnMut(usize, usize)) {
+    /// Calls `visit` with rows that have pairs that have not been valued and are above `floor`, and the end
+    /// of their columns.
+    fn rows(&self, floor: f64, mut visit: impl FnMut(usize, usize)) {
         let mut end = self.strengths.len();
-        for (row, (own, &from)) in self.strengths.iter().zip(&self.reach).enumerate() {
-            while end > row + 1 && own * self.strengths[end - 1] <= floor {
+        for (row, (strength, &from)) in self.strengths.iter().zip(&self.reach).enumerate() {
+            while end > row + 1 && strength * self.strengths[end - 1] <= floor {
                 end -= 1;
             }
             if end <= row + 1 {
                 return;
             }
             if from < end {
-                each(row, end);
+                visit(row, end);
             }
         }
     }
 
-    /// How many pairs have not been valued and are above `floor`.
+    /// The number of pairs that have not been valued and are above `floor`.
     fn count_above(&self, floor: f64) -> usize {
         let mut count = 0;
         self.rows(floor, |row, end| count += end - self.reach[row]);
         count
     }
 
-    /// The next pairs to value, so many at most, none of them at `floor` or below, in parts that are summed
-    /// up together.
-    fn next(&mut self, floor: f64, most: usize) -> Vec<PairRows> {
+    /// The next pairs to value, at most `max_pairs`, all above `floor`, in batches that are summed together.
+    fn next(&mut self, floor: f64, max_pairs: usize) -> Vec<PairRows> {
         let (mut low, mut high) = (floor, self.largest());
-        if self.count_above(low) > most {
+        if self.count_above(low) > max_pairs {
             // Those above `low` are more, and those above `high` are not.
             for _ in 0..64 {
                 let middle = 0.5 * (low + high);
-                *(if self.count_above(middle) > most { &mut low } else { &mut high }) = middle;
+                *(if self.count_above(middle) > max_pairs { &mut low } else { &mut high }) = middle;
             }
         }
         let mut ends = Vec::new();
         self.rows(low, |row, end| ends.push((row, end)));
-        let (mut parts, mut left): (Vec<PairRows>, usize) = (Vec::new(), most);
+        let (mut parts, mut left): (Vec<PairRows>, usize) = (Vec::new(), max_pairs);
         for (row, end) in ends {
             let from = self.reach[row];
             let to = end.min(from.saturating_add(left));
@@ -288,8 +290,9 @@ impl<'r> SearchFrontier<'r> {
             }
             left -= to - from;
             self.reach[row] = to;
-            let follows =
-                |part: &PairRows| part.first + part.steps.len() == row && part.len() + to - from <= TOGETHER;
+            let follows = |part: &PairRows| {
+                part.first + part.steps.len() == row && part.len() + to - from <= MAX_BATCH_PAIRS
+            };
             match parts.last_mut().filter(|part| follows(part)) {
                 Some(part) => part.push(ColumnSet::Range(from..to)),
                 None => {
@@ -311,8 +314,8 @@ mod tests {
     use super::*;
     use crate::simd::{LANES, Lanes};
 
-    /// Factors as they are, factors × points, and the engine's padding.
-    struct Given {
+    /// Given factors, factors × points, with the engine's padding.
+    struct FactorGame {
         a: Vec<f64>,
         b: Vec<f64>,
         weights: Vec<Lanes>,
@@ -320,7 +323,7 @@ mod tests {
 
     const POINTS: usize = 2 * LANES;
 
-    impl ProductGame for Given {
+    impl ProductGame for FactorGame {
         type Memory = ();
 
         fn parts(&self) -> usize {
@@ -331,8 +334,8 @@ mod tests {
             let players: Vec<usize> = (0..self.a.len() / POINTS - 1).collect();
             let active: Vec<u32> =
                 (0..players.len().next_multiple_of(4)).map(|k| k.min(players.len()) as u32).collect();
-            reader.begin(&(0..1), &(0..POINTS));
-            reader.read(&ProductTerms {
+            reader.begin_tile(&(0..1), &(0..POINTS));
+            reader.add_terms(&ProductTerms {
                 row: 0,
                 point: 0,
                 players: &players,
@@ -343,20 +346,20 @@ mod tests {
                     offset: 0,
                     active: &active,
                     players: players.len(),
-                    weights: &[Lanes::ONE; POINTS / LANES],
+                    weights: &[Lanes::ONES; POINTS / LANES],
                     sizes: None,
                     tinies: &[],
                     rounding: RoundingUnits::default(),
                 },
                 coef: std::slice::from_ref(&self.weights),
-                last: true,
+                is_last: true,
             })?;
-            reader.end()
+            reader.finish_tile()
         }
     }
 
-    /// No interaction is larger than its players' strengths say, nor farther from that of means, whatever the
-    /// sizes and signs of factors; and what a sieve passes over is no larger than it says.
+    /// Interactions and their distances from those of means are within the bounds from strengths, for any
+    /// sizes and signs of factors; and skipped pairs are below the stated bound.
     #[test]
     fn interactions_are_within_their_bounds() {
         let players = 20;
@@ -377,13 +380,13 @@ mod tests {
                     _ => 1.0 - far * uniform(),
                 };
                 (0..(players + 1) * POINTS)
-                    .map(|at| if at < players * POINTS { factor() } else { 1.0 })
+                    .map(|index| if index < players * POINTS { factor() } else { 1.0 })
                     .collect()
             };
             let (a, b) = (side(), side());
             let weights =
                 (0..POINTS / LANES).map(|_| Lanes(std::array::from_fn(|_| uniform() - 0.5))).collect();
-            let game = Given { a, b, weights };
+            let game = FactorGame { a, b, weights };
             for average in [
                 SizeWeighting::Uniform,
                 SizeWeighting::First(2),
@@ -391,30 +394,30 @@ mod tests {
                 SizeWeighting::At(0.0),
             ] {
                 let averages = SizeWeightings::new(vec![average]);
-                let asked = GameQuery {
+                let query = GameQuery {
                     game: &game,
                     isa: Isa::detect(),
                     averages: &averages,
-                    watch: RunControl::nobody(),
+                    control: RunControl::none(),
                     output: 0,
                 };
-                let ranked = RankedPlayers::new(asked.strengths(players).unwrap());
+                let ranked = RankedPlayers::new(query.strengths(players).unwrap());
                 let mut stairs = PairRows::default();
                 (0..ranked.order.len())
                     .for_each(|row| stairs.push(ColumnSet::Range(row + 1..ranked.order.len())));
-                let sums = |samples| asked.pair_sums(samples, &ranked, &stairs).unwrap().0;
+                let sums = |samples| query.pair_sums(samples, &ranked, &stairs).unwrap().0;
                 let (values, means) = (sums(Samples::Nodes), sums(Samples::Means));
                 let mut sizes: Vec<f64> = values.iter().map(|v| v.abs()).collect();
                 sizes.sort_by(f64::total_cmp);
                 let floor = sizes[9 * sizes.len() / 10];
-                let part = asked.part(&ranked, &stairs, Some(floor)).unwrap();
+                let part = query.part(&ranked, &stairs, Some(floor)).unwrap();
                 for (row, step) in stairs.steps.iter().enumerate() {
-                    for (column, at) in step.columns.each().zip(step.start..) {
-                        let product = |own: &[f64]| own[row] * own[column] + ranked.error;
-                        let (value, gap) = (values[at], (values[at] - means[at]).abs());
-                        assert!(value.abs() <= product(&ranked.whole), "{round} {average:?} {value}");
+                    for (column, index) in step.columns.iter().zip(step.start..) {
+                        let product = |bounds: &[f64]| bounds[row] * bounds[column] + ranked.error;
+                        let (value, gap) = (values[index], (values[index] - means[index]).abs());
+                        assert!(value.abs() <= product(&ranked.interaction), "{round} {average:?} {value}");
                         assert!(gap <= product(&ranked.apart), "{round} {average:?} {value} {gap}");
-                        close += usize::from(product(&ranked.apart) < 1e-2 * product(&ranked.whole));
+                        close += usize::from(product(&ranked.apart) < 1e-2 * product(&ranked.interaction));
                         let players = [ranked.order[row], ranked.order[column]];
                         let players = [players[0].min(players[1]), players[0].max(players[1])];
                         match part.pairs.iter().find(|pair| pair.players == players) {
@@ -429,7 +432,7 @@ mod tests {
         assert!(close > 5000, "{close}");
     }
 
-    /// Whatever is asked for next, in the end all pairs above the floor have been valued once, and no other.
+    /// A search values every pair above the floor exactly once, for any batch sizes.
     #[test]
     fn frontiers_come_to_all_pairs_once() {
         let players = 1600;
@@ -441,7 +444,7 @@ mod tests {
             (vec![2.0], 0.0, 5),
         ] {
             let mut frontier = SearchFrontier::new(&strengths);
-            let (mut valued, mut last) = (std::collections::HashSet::new(), f64::INFINITY);
+            let (mut valued, mut bound) = (std::collections::HashSet::new(), f64::INFINITY);
             loop {
                 let left = frontier.count_above(floor);
                 let parts = frontier.next(floor, step);
@@ -451,21 +454,23 @@ mod tests {
                     break;
                 }
                 for part in &parts {
-                    assert!(part.len() <= TOGETHER);
+                    assert!(part.len() <= MAX_BATCH_PAIRS);
                     let mut places = 0;
                     for (row, step) in (part.first..).zip(&part.steps) {
                         assert_eq!(step.start, places);
-                        for column in step.columns.each() {
+                        for column in step.columns.iter() {
                             assert!(row < column && valued.insert((row, column)));
-                            assert!(strengths[row] * strengths[column] <= last);
+                            assert!(strengths[row] * strengths[column] <= bound);
                             places += 1;
                         }
                     }
                 }
-                last = frontier.largest();
+                bound = frontier.largest();
             }
-            let of = |j: usize| strengths[j + 1..].iter().filter(|own| strengths[j] * **own > floor).count();
-            assert_eq!(valued.len(), (0..strengths.len()).map(of).sum::<usize>());
+            let count_above = |j: usize| {
+                strengths[j + 1..].iter().filter(|strength| strengths[j] * **strength > floor).count()
+            };
+            assert_eq!(valued.len(), (0..strengths.len()).map(count_above).sum::<usize>());
             assert!(frontier.largest() <= floor);
         }
     }

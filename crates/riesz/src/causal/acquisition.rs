@@ -1,10 +1,10 @@
-//! What trying a treatment next is worth, by what is believed of its effect.
+//! Acquisition functions: the value of trying a treatment next, given the posterior of its effect.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use crate::error::{Error, Result, listed};
 
-/// What an untried treatment is worth; the largest is tried next.
+/// The acquisition function; the untried treatment with its largest value is tried next.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Acquisition {
     /// The logarithm of [`Ei`](Self::Ei): the same order, and no underflow where an improvement is all but
@@ -15,7 +15,7 @@ pub enum Acquisition {
     Ei,
     /// The mean and so many standard deviations on the good side (Srinivas et al. 2010).
     Ucb {
-        /// How many.
+        /// The number of standard deviations.
         deviations: f64,
     },
 }
@@ -24,7 +24,7 @@ impl Acquisition {
     /// The names that there are.
     pub const NAMES: [&str; 3] = ["log-ei", "ei", "ucb"];
 
-    /// By its name; `ucb` counts two standard deviations.
+    /// The acquisition function with this name; `ucb` uses two standard deviations.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another name.
@@ -80,6 +80,6 @@ pub fn log_expected_improvement(better: f64, sd: f64) -> f64 {
     let t = -z;
     // What is left out is less than rounding for any t from 3 on.
     let terms = (600.0 / (t * t)).ceil() as usize + 20;
-    let rest = (1..=terms).rev().fold(0.0, |rest, k| k as f64 / (t + rest));
-    sd.ln() + log_density + (rest / (t + rest)).ln()
+    let fraction = (1..=terms).rev().fold(0.0, |fraction, k| k as f64 / (t + fraction));
+    sd.ln() + log_density + (fraction / (t + fraction)).ln()
 }

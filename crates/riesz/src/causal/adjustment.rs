@@ -1,4 +1,4 @@
-//! Sets of columns by which an effect follows from one study: back-door and front-door.
+//! Sets of columns that identify an effect in one study: back-door and front-door sets.
 
 use super::graph::{Graph, Nodes};
 
@@ -6,15 +6,15 @@ use super::graph::{Graph, Nodes};
 pub(crate) const LISTED: usize = 12;
 
 /// The effect of some variables on others, in a study that measured these.
-pub(crate) struct Effect<'a> {
-    /// As it is in this study: without arrows into treatments that were randomised.
+pub(crate) struct EffectGraph<'a> {
+    /// The graph as it is in this study: without arrows into treatments that were randomised.
     pub graph: &'a Graph,
     pub treatments: &'a Nodes,
-    /// What is affected: effects of the treatments.
+    /// The outcomes: variables that the treatments affect.
     pub outcomes: &'a Nodes,
-    /// What must be conditioned on: columns that a later study conditions on too, none of them an effect of
-    /// the treatments. That they are among the set gives the joint distribution p(outcomes, passive |
-    /// do(treatments)), and costs nothing: a set Z that serves for both jointly serves with them (weak
+    /// The variables that must be conditioned on: columns that a later study conditions on too, none of them
+    /// an effect of the treatments. Including them in the set gives the joint distribution p(outcomes,
+    /// passive | do(treatments)) at no cost: a set Z that serves for both jointly also serves with them (weak
     /// union).
     pub passive: &'a Nodes,
     /// The study's columns.
@@ -25,16 +25,16 @@ pub(crate) struct Effect<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdjustmentSets {
     pub sets: Vec<Nodes>,
-    pub whole: bool,
+    pub is_complete: bool,
 }
 
-impl Effect<'_> {
+impl EffectGraph<'_> {
     /// The graph without arrows out of the treatments: what connects them to the outcomes there is no effect.
     pub fn backdoor_graph(&self) -> Graph {
-        self.graph.cut(&Nodes::new(), self.treatments)
+        self.graph.without_edges(&Nodes::new(), self.treatments)
     }
 
-    /// What can be conditioned on.
+    /// The variables that can be conditioned on.
     pub fn allowed(&self) -> Nodes {
         let excluded = &self.graph.effects(self.treatments) | self.outcomes;
         self.measured - &excluded
@@ -44,8 +44,8 @@ impl Effect<'_> {
     /// If any set of allowed variables that holds what must be in it separates, this one does (van der
     /// Zander, Liśkiewicz and Textor 2019).
     pub fn largest(&self) -> Nodes {
-        let all = &(self.treatments | self.outcomes) | self.passive;
-        &(&self.graph.causes(&all) & &self.allowed()) | self.passive
+        let all_given = &(self.treatments | self.outcomes) | self.passive;
+        &(&self.graph.causes(&all_given) & &self.allowed()) | self.passive
     }
 
     /// Whether adjusting for a set of allowed variables gives the effect (Pearl's back-door criterion).
@@ -66,9 +66,9 @@ impl Effect<'_> {
         }
         let nearest = self.nearest_separator(&behind, &largest);
         let candidates: Vec<usize> = (&largest - self.passive).into_iter().collect();
-        let whole = candidates.len() <= LISTED;
+        let is_complete = candidates.len() <= LISTED;
         let mut sets = vec![nearest];
-        if whole {
+        if is_complete {
             let with = |chosen: Nodes| &chosen | self.passive;
             for set in minimal(&candidates, |chosen| self.adjusts(&behind, &with(chosen.clone()))) {
                 let set = with(set);
@@ -77,20 +77,20 @@ impl Effect<'_> {
                 }
             }
         }
-        Some(AdjustmentSets { sets, whole })
+        Some(AdjustmentSets { sets, is_complete })
     }
 
-    /// Of what separates, the part next to the outcomes: adjusting close to the outcome has the lowest
-    /// variance (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020). All is among the causes,
-    /// where a set that separates still does so with more in it: leaving out one by one ends at a minimal
-    /// set.
+    /// The separating set next to the outcomes: adjusting close to the outcome has the lowest variance
+    /// (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020). All candidates are causes, where a
+    /// set that separates still does so with more variables in it: leaving out one after another ends at a
+    /// minimal set.
     fn nearest_separator(&self, behind: &Graph, largest: &Nodes) -> Nodes {
-        let without = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
-        let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without(largest, v));
+        let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
+        let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without_node(largest, v));
         let mut set: Nodes =
             largest.iter().copied().filter(|&v| self.passive.contains(&v) || touches(v)).collect();
         for v in set.clone().into_iter().filter(|v| !self.passive.contains(v)) {
-            let less = without(&set, v);
+            let less = without_node(&set, v);
             if self.adjusts(behind, &less) {
                 set = less;
             }
@@ -107,17 +107,18 @@ impl Effect<'_> {
 
     /// Whether every directed path from the treatments to the outcomes meets the set.
     pub fn intercepts_all_paths(&self, set: &Nodes) -> bool {
-        self.graph.cut(&Nodes::new(), set).effects(self.treatments).is_disjoint(self.outcomes)
+        self.graph.without_edges(&Nodes::new(), set).effects(self.treatments).is_disjoint(self.outcomes)
     }
 
-    /// Of a set, what meets the other conditions of the front door among the others of the set. Each
-    /// condition is one on every member by itself (composition holds for d-separation).
+    /// The variables of a set that satisfy the front-door conditions besides interception. Each of these
+    /// conditions holds for every member separately (composition holds for d-separation).
     pub fn unconfounded_part(&self, set: &Nodes) -> Nodes {
-        let held = self.treatments | self.passive;
-        let (before, after) = (self.backdoor_graph(), self.graph.cut(&Nodes::new(), set));
+        let conditioned = self.treatments | self.passive;
+        let (before, after) = (self.backdoor_graph(), self.graph.without_edges(&Nodes::new(), set));
         let fits = |v: usize| {
             let v = Nodes::from([v]);
-            before.separated(self.treatments, &v, self.passive) && after.separated(&v, self.outcomes, &held)
+            before.separated(self.treatments, &v, self.passive)
+                && after.separated(&v, self.outcomes, &conditioned)
         };
         set.iter().copied().filter(|&v| fits(v)).collect()
     }
@@ -145,7 +146,7 @@ impl Effect<'_> {
         let candidates: Vec<usize> = left.iter().copied().collect();
         if candidates.len() <= LISTED {
             let sets = minimal(&candidates, |set| self.front_door_holds(set));
-            return Some(AdjustmentSets { sets, whole: true });
+            return Some(AdjustmentSets { sets, is_complete: true });
         }
         for v in candidates {
             let less: Nodes = left.iter().copied().filter(|&w| w != v).collect();
@@ -153,22 +154,23 @@ impl Effect<'_> {
                 left = less;
             }
         }
-        Some(AdjustmentSets { sets: vec![left], whole: false })
+        Some(AdjustmentSets { sets: vec![left], is_complete: false })
     }
 }
 
-/// All sets of candidates that hold, of which no part holds: by size, then in the variables' order.
+/// All sets of candidates for which `holds` is true and of which no proper subset does: ordered by size, then
+/// in the variables' order.
 fn minimal(candidates: &[usize], holds: impl Fn(&Nodes) -> bool) -> Vec<Nodes> {
     let chosen = |mask: u32| -> Nodes {
         candidates.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, &v)| v).collect()
     };
-    let mut all: Vec<Nodes> = (0..1_u32 << candidates.len()).map(chosen).collect();
-    all.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
-    let mut found: Vec<Nodes> = Vec::new();
-    for set in all {
-        if !found.iter().any(|small| small.is_subset(&set)) && holds(&set) {
-            found.push(set);
+    let mut subsets: Vec<Nodes> = (0..1_u32 << candidates.len()).map(chosen).collect();
+    subsets.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
+    let mut accepted: Vec<Nodes> = Vec::new();
+    for set in subsets {
+        if !accepted.iter().any(|small| small.is_subset(&set)) && holds(&set) {
+            accepted.push(set);
         }
     }
-    found
+    accepted
 }

@@ -1,8 +1,8 @@
-//! What an answer rests on, in words.
+//! The assumptions of an identification, in sentences.
 
 use std::collections::BTreeMap;
 
-use super::identification::{How, Identification, Source};
+use super::identification::{EffectStrategy, Identification, Provenance};
 use crate::refusal::and;
 
 /// Whether one or several ("is", "are").
@@ -10,99 +10,128 @@ fn be(names: &[String]) -> &'static str {
     if names.len() == 1 { "is" } else { "are" }
 }
 
-/// Everything that must hold for the answer to be right, what the graph says first.
-pub(super) fn assumptions(found: &Identification, differs: &BTreeMap<usize, Vec<String>>) -> Vec<String> {
-    let mut said = Vec::new();
-    let by_graph = found.source != Source::User;
-    if by_graph {
-        said.push("the graph is right: it lacks no arrow and no hidden common cause".into());
+/// The sentences about one identification, and the phrases that they share.
+struct Sentences<'i> {
+    identification: &'i Identification,
+    /// Whether a graph is the reason, rather than the user's word.
+    by_graph: bool,
+    treatments: String,
+    /// The outcome, or the columns that study 1 shares with the next study.
+    affected: String,
+    /// "in study 1 " at the beginning of a sentence, and " in study 1" at its end; empty with a single table.
+    in_study: (&'static str, &'static str),
+    sentences: Vec<String>,
+}
+
+/// Everything that must hold for the identification to be right, beginning with the graph.
+pub(super) fn assumptions(
+    identification: &Identification,
+    differs: &BTreeMap<usize, Vec<String>>,
+) -> Vec<String> {
+    let first = identification.bridges.first();
+    let mut list = Sentences {
+        identification,
+        by_graph: identification.source != Provenance::User,
+        treatments: and(&identification.treatments),
+        affected: first.map_or_else(|| identification.outcome.clone(), |bridge| and(&bridge.mediators)),
+        in_study: if first.is_some() { ("in study 1 ", " in study 1") } else { ("", "") },
+        sentences: Vec::new(),
+    };
+    if list.by_graph {
+        list.sentences.push("the graph is right: it lacks no arrow and no hidden common cause".into());
     }
-    let (treatments, outcome) = (and(&found.treatments), &found.outcome);
-    let first = found.bridges.first();
-    // A single table needs no number.
-    let within = if first.is_some() { "in study 1 " } else { "" };
-    let of_study = if first.is_some() { " in study 1" } else { "" };
-    let affected = first.map_or_else(|| outcome.clone(), |bridge| and(&bridge.mediators));
-    match &found.how {
-        How::Constant => {}
-        How::Randomized { .. } => {
-            said.push(format!(
-                "{treatments} {} assigned by chance{of_study}",
-                if found.treatments.len() == 1 { "was" } else { "were" }
-            ));
-        }
-        How::Sequential { steps } => {
-            let mut before: Vec<String> = Vec::new();
-            for step in steps {
-                before.extend(step.adjust.iter().cloned());
-                if !before.is_empty() {
-                    said.push(format!(
-                        "{within}every value of {} occurs at every value of {}",
-                        step.treatment,
-                        and(&before)
+    list.add_strategy();
+    let adjust = identification.adjustment();
+    if !adjust.is_empty() && !identification.is_constant() {
+        list.add_overlap(&list.treatments.clone(), adjust);
+    }
+    let stages: Vec<String> = identification.bridges.iter().map(|bridge| and(&bridge.columns())).collect();
+    if !list.by_graph && !stages.is_empty() {
+        let (outcome, treatments) = (&identification.outcome, &list.treatments);
+        list.sentences
+            .push(format!("{outcome} depends on {treatments} only through {}", stages.join(", then ")));
+    }
+    for k in 0..identification.bridges.len() {
+        list.add_bridge(k, differs);
+    }
+    list.sentences
+}
+
+impl Sentences<'_> {
+    /// Adds that all values of `treatments` occur at each value of the columns `given`.
+    fn add_overlap(&mut self, treatments: &str, given: &[String]) {
+        let (in_study, _) = self.in_study;
+        self.sentences
+            .push(format!("{in_study}every value of {treatments} occurs at every value of {}", and(given)));
+    }
+
+    /// Adds the assumptions by which the strategy identifies the effect.
+    fn add_strategy(&mut self) {
+        let (treatments, affected, (_, in_study)) =
+            (self.treatments.clone(), self.affected.clone(), self.in_study);
+        match &self.identification.strategy {
+            EffectStrategy::Constant => {}
+            EffectStrategy::Randomized { .. } => {
+                let was = if self.identification.treatments.len() == 1 { "was" } else { "were" };
+                self.sentences.push(format!("{treatments} {was} assigned by chance{in_study}"));
+            }
+            EffectStrategy::Sequential { steps } => {
+                let mut before: Vec<String> = Vec::new();
+                for step in steps {
+                    before.extend(step.adjust.iter().cloned());
+                    if !before.is_empty() {
+                        self.add_overlap(&step.treatment, &before);
+                    }
+                    before.push(step.treatment.clone());
+                }
+            }
+            EffectStrategy::BackDoor { .. } if self.by_graph => {}
+            EffectStrategy::BackDoor { adjust, .. } if adjust.is_empty() => {
+                self.sentences.push(format!("nothing confounds {treatments} and {affected}{in_study}"));
+            }
+            EffectStrategy::BackDoor { adjust, .. } => {
+                let (names, be) = (and(adjust), be(adjust));
+                self.sentences
+                    .push(format!("{names} {be} all that confounds {treatments} and {affected}{in_study}"));
+                self.sentences.push(format!("{treatments} does not affect {names}"));
+            }
+            EffectStrategy::Formula { .. } => self
+                .sentences
+                .push("in study 1 every combination of values that the formula conditions on occurs".into()),
+            EffectStrategy::FrontDoor { mediators, .. } => {
+                let names = and(mediators);
+                if !self.by_graph {
+                    self.sentences.push(format!(
+                        "{names} carries the whole effect of {treatments} on {affected}{in_study}, and nothing \
+                         but {treatments} confounds it with either"
                     ));
                 }
-                before.push(step.treatment.clone());
+                self.add_overlap(&names, &self.identification.treatments);
             }
-        }
-        How::BackDoor { adjust, .. } => {
-            if !by_graph {
-                let all = if adjust.is_empty() {
-                    "nothing confounds".into()
-                } else {
-                    format!("{} {} all that confounds", and(adjust), be(adjust))
-                };
-                said.push(format!("{all} {treatments} and {affected}{of_study}"));
-            }
-            if !adjust.is_empty() && !by_graph {
-                said.push(format!("{treatments} does not affect {}", and(adjust)));
-            }
-        }
-        How::Formula { .. } => {
-            said.push("in study 1 every combination of values that the formula conditions on occurs".into())
-        }
-        How::FrontDoor { through, .. } => {
-            if !by_graph {
-                said.push(format!(
-                    "{} carries the whole effect of {treatments} on {affected}{of_study}, and \
-                                   nothing but {treatments} confounds it with either",
-                    and(through)
-                ));
-            }
-            said.push(format!(
-                "{within}every value of {} occurs at every value of {treatments}",
-                and(through)
-            ));
         }
     }
-    let adjust = found.adjustment();
-    if !adjust.is_empty() && !found.is_constant() {
-        said.push(format!("{within}every value of {treatments} occurs at every value of {}", and(adjust)));
-    }
-    if !by_graph {
-        let stages: Vec<String> = found.bridges.iter().map(|bridge| and(&bridge.columns())).collect();
-        if !stages.is_empty() {
-            said.push(format!("{outcome} depends on {treatments} only through {}", stages.join(", then ")));
-        }
-    }
-    for (k, bridge) in found.bridges.iter().enumerate() {
-        let next = found.bridges.get(k + 1).map(|next| and(&next.columns()));
-        let what = next
-            .map_or_else(|| format!("the mean of {outcome}"), |next| format!("the distribution of {next}"));
-        let columns = bridge.columns();
-        let given = if columns.is_empty() { String::new() } else { format!(" given {}", and(&columns)) };
-        let mut apart: Vec<String> =
+
+    /// Adds that a distribution is the same in study 1 and study k + 2.
+    fn add_bridge(&mut self, k: usize, differs: &BTreeMap<usize, Vec<String>>) {
+        let bridges = &self.identification.bridges;
+        let quantity = bridges.get(k + 1).map_or_else(
+            || format!("the mean of {}", self.identification.outcome),
+            |next| format!("the distribution of {}", and(&next.columns())),
+        );
+        let columns = bridges[k].columns();
+        let condition = if columns.is_empty() { String::new() } else { format!(" given {}", and(&columns)) };
+        let mut differing: Vec<String> =
             [0, k + 1].iter().filter_map(|study| differs.get(study)).flatten().cloned().collect();
-        apart.sort();
-        apart.dedup();
-        let apart = match apart.as_slice() {
+        differing.sort();
+        differing.dedup();
+        let exception = match differing.as_slice() {
             [] => String::new(),
             names => format!(
                 ", as they differ in nothing that matters but {}, which does not change it",
                 and(names)
             ),
         };
-        said.push(format!("{what}{given} is the same in studies 1 and {}{apart}", k + 2));
+        self.sentences
+            .push(format!("{quantity}{condition} is the same in studies 1 and {}{exception}", k + 2));
     }
-    said
 }

@@ -13,18 +13,18 @@ use crate::table::Table;
 /// trial is worth.
 #[derive(Debug, Clone)]
 pub struct TreatmentArm<'a> {
-    /// What is believed of the effect.
+    /// The posterior of the effect.
     pub believed: UpdatedEffect<'a>,
-    /// What may be tried.
+    /// The treatments that may be tried.
     pub domain: Domain,
-    /// What a trial costs: one number for all of them, or one a row of the domain.
+    /// The cost of a trial: one number for all, or one per row of the domain.
     pub costs: Vec<f64>,
 }
 
-/// How treatments are chosen.
+/// Options of the choice of treatments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AcquisitionSearch {
-    /// What a trial is worth.
+    /// The acquisition function.
     pub acquisition: Acquisition,
     /// Whether small outcomes are wanted.
     pub minimize: bool,
@@ -41,11 +41,11 @@ pub struct Suggestion {
     pub arm: usize,
     /// Its treatments, in the order of the effect's columns.
     pub treatments: Vec<f64>,
-    /// What trying it is worth.
+    /// The value of the acquisition function.
     pub acquisition: f64,
-    /// By how much it is expected to improve on the best so far, whatever it costs.
+    /// The expected improvement over the best so far, regardless of cost.
     pub expected_improvement: f64,
-    /// The mean and standard deviation of its effect as believed.
+    /// The posterior mean and standard deviation of its effect.
     pub mean: f64,
     /// See `mean`.
     pub sd: f64,
@@ -53,7 +53,7 @@ pub struct Suggestion {
     pub supported: bool,
 }
 
-/// What suggestions are to improve on.
+/// The best treatment so far, over which suggestions are to improve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incumbent {
     /// The number of its arm, from 0.
@@ -71,14 +71,14 @@ type Candidates = (Table, Vec<f64>);
 type Marginals = (Vec<f64>, Vec<f64>, Vec<DataSupport>);
 
 impl AcquisitionSearch {
-    /// So many treatments to try at once. Each but the first is chosen as if those before it turned out as
-    /// expected, so that they are not all the same (Ginsbourger et al. 2010). What is best so far is the best
-    /// mean of what was tried, which noise does not flatter, or where nothing was tried of all that may be.
-    /// Cost by suggestion that of the effect at all rows of the domains.
+    /// Suggests `count` treatments to try at once. Each but the first is chosen as if those before it had
+    /// their expected outcomes, so that they differ (Ginsbourger et al. 2010). The best so far is the best
+    /// posterior mean among the tried treatments, which is not inflated by noise, or, before any trial, among
+    /// all allowed ones. Cost per suggestion: that of the effect at all rows of the domains.
     ///
     /// # Errors
     /// [`Error::TooFew`], [`Error::Shape`] and [`Error::Parameter`] for domains and costs that cannot be; as
-    /// [`UpdatedEffect::at`].
+    /// [`UpdatedEffect::evaluate`].
     pub fn suggest(&self, arms: &[TreatmentArm<'_>], count: usize) -> Result<Vec<Suggestion>> {
         let costs: Vec<f64> = arms.iter().flat_map(|arm| arm.costs.iter().copied()).collect();
         if let Some(bad) = costs.iter().find(|c| !(c.is_finite() && **c > 0.0)) {
@@ -90,43 +90,43 @@ impl AcquisitionSearch {
         }
         let candidates = self.all_candidates(arms)?;
         let mut beliefs: Vec<UpdatedEffect<'_>> = arms.iter().map(|arm| arm.believed.clone()).collect();
-        let mut found: Vec<Suggestion> = Vec::with_capacity(count);
+        let mut suggestions: Vec<Suggestion> = Vec::with_capacity(count);
         for _ in 0..count {
             let next = self.next(arms, &beliefs, &candidates)?;
             let row = table(beliefs[next.arm].columns(), std::slice::from_ref(&next.treatments))?;
             beliefs[next.arm] = beliefs[next.arm].fantasy_update(&row, next.mean)?;
-            found.push(next);
+            suggestions.push(next);
         }
-        Ok(found)
+        Ok(suggestions)
     }
 
-    /// What is best so far, by its mean as believed: of what was tried, or where nothing was of all that may
-    /// be. Cost as that of a suggestion.
+    /// The best treatment by its posterior mean: among the tried ones, or, before any trial, among all
+    /// allowed ones. Cost as that of a suggestion.
     ///
     /// # Errors
     /// As [`suggest`](Self::suggest).
     pub fn best(&self, arms: &[TreatmentArm<'_>]) -> Result<Incumbent> {
-        let tried = |(arm, own): (usize, &TreatmentArm<'_>)| {
-            let rows = own.believed.trials();
-            let each = own.believed.means_at_trials().into_iter().enumerate();
-            each.map(|(i, mean)| Incumbent { arm, treatments: rows.row(i), mean }).collect::<Vec<_>>()
+        let tried = |(arm, treatment_arm): (usize, &TreatmentArm<'_>)| {
+            let rows = treatment_arm.believed.trials();
+            let means = treatment_arm.believed.means_at_trials().into_iter().enumerate();
+            means.map(|(i, mean)| Incumbent { arm, treatments: rows.row(i), mean }).collect::<Vec<_>>()
         };
-        let mut all: Vec<Incumbent> = arms.iter().enumerate().flat_map(tried).collect();
-        if all.is_empty() {
+        let mut tried_means: Vec<Incumbent> = arms.iter().enumerate().flat_map(tried).collect();
+        if tried_means.is_empty() {
             for (arm, (rows, _)) in self.all_candidates(arms)?.iter().enumerate() {
                 let (means, ..) = arms[arm].believed.marginals(rows)?;
-                all.extend(means.into_iter().enumerate().map(|(i, mean)| Incumbent {
+                tried_means.extend(means.into_iter().enumerate().map(|(i, mean)| Incumbent {
                     arm,
                     treatments: rows.row(i),
                     mean,
                 }));
             }
         }
-        // The first of equals.
-        let found = all
+        // Among equals the first.
+        let best = tried_means
             .into_iter()
             .reduce(|a, b| if self.signed_objective(b.mean) > self.signed_objective(a.mean) { b } else { a });
-        found.ok_or_else(no_candidates)
+        best.ok_or_else(no_candidates)
     }
 
     fn all_candidates(&self, arms: &[TreatmentArm<'_>]) -> Result<Vec<Candidates>> {
@@ -144,7 +144,7 @@ impl AcquisitionSearch {
         let rows = arm.domain.rows(arm.believed.columns(), self.seed)?;
         let costs = match &arm.costs[..] {
             [one] => vec![*one; rows.rows()],
-            _ if arm.domain.is_searched() => {
+            _ if arm.domain.needs_local_search() => {
                 let allowed =
                     "several treatments between bounds have one cost: give candidates with a cost each";
                 return Err(Error::parameter("costs", format!("{} numbers", arm.costs.len()), allowed));
@@ -155,8 +155,8 @@ impl AcquisitionSearch {
         if !self.supported {
             return Ok((rows, costs));
         }
-        let (_, _, standing) = arm.believed.marginals(&rows)?;
-        let kept: Vec<usize> = (0..rows.rows()).filter(|&i| standing[i].is_supported()).collect();
+        let (_, _, support) = arm.believed.marginals(&rows)?;
+        let kept: Vec<usize> = (0..rows.rows()).filter(|&i| support[i].is_supported()).collect();
         Ok((rows.select_rows(&kept), kept.iter().map(|&i| costs[i]).collect()))
     }
 
@@ -166,36 +166,41 @@ impl AcquisitionSearch {
         beliefs: &[UpdatedEffect<'_>],
         candidates: &[Candidates],
     ) -> Result<Suggestion> {
-        let each = beliefs.iter().zip(candidates).map(|(belief, (rows, _))| belief.marginals(rows));
-        let told: Vec<Marginals> = each.collect::<Result<_>>()?;
+        let marginals = beliefs.iter().zip(candidates).map(|(belief, (rows, _))| belief.marginals(rows));
+        let marginals_by_arm: Vec<Marginals> = marginals.collect::<Result<_>>()?;
         let mut means: Vec<f64> = beliefs.iter().flat_map(UpdatedEffect::means_at_trials).collect();
         if means.is_empty() {
-            means = told.iter().flat_map(|(mean, _, _)| mean.iter().copied()).collect();
+            means = marginals_by_arm.iter().flat_map(|(mean, _, _)| mean.iter().copied()).collect();
         }
         let best = means.into_iter().map(|m| self.signed_objective(m)).fold(f64::NEG_INFINITY, f64::max);
         let mut chosen: Option<Suggestion> = None;
-        for (arm, own) in arms.iter().enumerate() {
+        for (arm, treatment_arm) in arms.iter().enumerate() {
             let (rows, costs) = &candidates[arm];
-            let values = self.values(&told[arm], costs, best);
+            let values = self.values(&marginals_by_arm[arm], costs, best);
             let mut order: Vec<usize> = (0..values.len()).collect();
             order.sort_by(|&i, &j| values[j].total_cmp(&values[i]));
-            let starts = if own.domain.is_searched() { STARTS } else { 1 };
+            let starts = if treatment_arm.domain.needs_local_search() { STARTS } else { 1 };
             for &i in order.iter().take(starts) {
-                let climbed = own.domain.climb(rows.columns(), (rows.row(i), values[i]), |around| {
-                    let each = beliefs[arm].marginals(around)?;
-                    let mut values = self.values(&each, &vec![own.costs[0]; around.rows()], best);
-                    for (value, standing) in values.iter_mut().zip(&each.2) {
-                        if self.supported && !standing.is_supported() {
-                            *value = f64::NEG_INFINITY;
+                let climbed = treatment_arm.domain.compass_search(
+                    rows.columns(),
+                    (rows.row(i), values[i]),
+                    |neighbours| {
+                        let marginals = beliefs[arm].marginals(neighbours)?;
+                        let mut values =
+                            self.values(&marginals, &vec![treatment_arm.costs[0]; neighbours.rows()], best);
+                        for (value, support) in values.iter_mut().zip(&marginals.2) {
+                            if self.supported && !support.is_supported() {
+                                *value = f64::NEG_INFINITY;
+                            }
                         }
-                    }
-                    Ok(values)
-                })?;
+                        Ok(values)
+                    },
+                )?;
                 let (treatments, acquisition) = climbed;
                 if chosen.as_ref().is_none_or(|other| acquisition > other.acquisition) {
                     let row = table(rows.columns(), std::slice::from_ref(&treatments))?;
-                    let (mean, sd, standing) = beliefs[arm].marginals(&row)?;
-                    let supported = standing[0].is_supported();
+                    let (mean, sd, support) = beliefs[arm].marginals(&row)?;
+                    let supported = support[0].is_supported();
                     chosen = Some(Suggestion {
                         arm,
                         treatments,
@@ -221,8 +226,9 @@ impl AcquisitionSearch {
     }
 
     fn values(&self, (mean, sd, _): &Marginals, costs: &[f64], best: f64) -> Vec<f64> {
-        let each = mean.iter().zip(sd).zip(costs);
-        each.map(|((mean, sd), cost)| self.acquisition.value(self.signed_objective(*mean) - best, *sd, *cost))
+        let moments = mean.iter().zip(sd).zip(costs);
+        moments
+            .map(|((mean, sd), cost)| self.acquisition.value(self.signed_objective(*mean) - best, *sd, *cost))
             .collect()
     }
 }
@@ -231,5 +237,5 @@ impl AcquisitionSearch {
 const STARTS: usize = 3;
 
 fn no_candidates() -> Error {
-    Error::TooFew { what: "candidates".into(), needed: 1, unit: "row is" }
+    Error::TooFew { subject: "candidates".into(), needed: 1, unit: "row is" }
 }

@@ -1,10 +1,10 @@
-//! What an effect across studies leaves in doubt, though it can be had: said with it, not refused.
+//! Caveats of an effect across studies that is identified: they are reported with it, not refused.
 
 use std::fmt;
 
 use super::effect::{Effect, Model};
 use super::identification::Identification;
-use super::study_chain::{Link, Outcome};
+use super::study_chain::{ChainedOutcome, StudyLink};
 use crate::refusal::and;
 
 /// Something that a reader of an effect should know. Studies are counted from 0 in the fields, from 1 in
@@ -16,10 +16,10 @@ pub enum Caveat {
     Holes {
         /// The study.
         study: usize,
-        /// How many rows.
+        /// The number of rows.
         rows: usize,
-        /// Of how many.
-        of: usize,
+        /// The total number of rows.
+        total: usize,
         /// The columns in which values are missing.
         columns: Vec<String>,
     },
@@ -27,10 +27,10 @@ pub enum Caveat {
     Repeated {
         /// The study.
         study: usize,
-        /// How many rows repeat an earlier one.
+        /// The number of rows that repeat an earlier one.
         rows: usize,
-        /// Of how many.
-        of: usize,
+        /// The total number of rows.
+        total: usize,
     },
     /// Mediators that the next study does not know.
     Unmatched {
@@ -55,7 +55,7 @@ pub enum Caveat {
         /// The treatment.
         treatment: String,
         /// The covariates.
-        by: Vec<String>,
+        covariates: Vec<String>,
         /// The share of its variance that they leave.
         left: f64,
     },
@@ -64,7 +64,7 @@ pub enum Caveat {
         /// The treatments.
         treatments: Vec<String>,
         /// The others.
-        beside: Vec<String>,
+        alternatives: Vec<String>,
     },
     /// Landmarks that leave much of a study's rows unexplained.
     Landmarks {
@@ -75,9 +75,9 @@ pub enum Caveat {
     },
     /// Draws of hyper-parameters that say little of these.
     FewDraws {
-        /// How many were drawn.
+        /// The number of draws.
         draws: usize,
-        /// As many independent ones would say as much.
+        /// The effective sample size of the draws.
         effective: f64,
     },
     /// A study with hardly any noise, of which one draw says all.
@@ -96,57 +96,56 @@ const FEWEST_DRAWS: f64 = 3.0;
 /// Noise that has less than that share of the variance is hardly any.
 const NO_NOISE: f64 = 1e-5;
 
-/// What a learnt effect leaves in doubt beside [what its studies do](super::PreparedStudies::doubts); `draws`
-/// as of
-/// [`Fusion`](super::Fusion).
-pub fn caveats(found: &Identification, effect: &Effect, draws: usize) -> Vec<Caveat> {
+/// The caveats of a learnt effect, besides [those of its studies](super::PreparedStudies::caveats); `draws`
+/// as in [`CausalFusion`](super::CausalFusion).
+pub fn caveats(identification: &Identification, effect: &Effect, draws: usize) -> Vec<Caveat> {
     let effective = effect.effective_draws();
-    let few = (effective < FEWEST_DRAWS).then(|| match first_noiseless_study(effect) {
+    let few_draws = (effective < FEWEST_DRAWS).then(|| match first_noiseless_study(effect) {
         Some(study) => Caveat::NoNoise { study },
         None => Caveat::FewDraws { draws, effective },
     });
-    let unneeded = (!found.without_effect.is_empty()).then(|| Caveat::Unneeded {
-        treatments: found.without_effect.clone(),
-        beside: found.treatments.clone(),
+    let unneeded = (!identification.without_effect.is_empty()).then(|| Caveat::Unneeded {
+        treatments: identification.without_effect.clone(),
+        alternatives: identification.treatments.clone(),
     });
     let landmarks = effect.unexplained().into_iter().filter(|(_, share)| *share > UNEXPLAINED);
     let landmarks = landmarks.map(|(study, share)| Caveat::Landmarks { study, share });
-    few.into_iter().chain(unneeded).chain(landmarks).collect()
+    few_draws.into_iter().chain(unneeded).chain(landmarks).collect()
 }
 
-/// The first study that has hardly any noise by all draws.
+/// The first study that has hardly any noise in all draws.
 fn first_noiseless_study(effect: &Effect) -> Option<usize> {
     let quiet: Vec<Vec<bool>> = effect
         .models()
         .map(|(_, model)| match model {
             Model::Link(link) => without_noise_by(link),
-            Model::Iterated(own) => vec![own.has_no_noise(NO_NOISE)],
+            Model::Iterated(iterated) => vec![iterated.has_no_noise(NO_NOISE)],
         })
         .collect();
-    (0..quiet.first().map_or(0, Vec::len)).find(|&study| quiet.iter().all(|own| own[study]))
+    (0..quiet.first().map_or(0, Vec::len)).find(|&study| quiet.iter().all(|flags| flags[study]))
 }
 
-/// Of each study whether it has hardly any noise.
-fn without_noise_by(link: &Link) -> Vec<bool> {
-    let mut all = vec![link.ridge < NO_NOISE];
+/// For each study whether it has hardly any noise.
+fn without_noise_by(link: &StudyLink) -> Vec<bool> {
+    let mut flags = vec![link.ridge < NO_NOISE];
     match &link.outcome {
-        Outcome::Link(next) => all.extend(without_noise_by(next)),
-        Outcome::Process(own) => all.push(own.has_no_noise(NO_NOISE)),
+        ChainedOutcome::Link(next) => flags.extend(without_noise_by(next)),
+        ChainedOutcome::Process(process) => flags.push(process.has_no_noise(NO_NOISE)),
     }
-    all
+    flags
 }
 
 /// One sentence, without its full stop.
 impl fmt::Display for Caveat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Holes { study, rows, of, columns } => write!(
+            Self::Holes { study, rows, total: of, columns } => write!(
                 f,
                 "study {}: {rows} of {of} rows have no value in {}, and are left out",
                 study + 1,
                 columns.join(" or ")
             ),
-            Self::Repeated { study, rows, of } => write!(
+            Self::Repeated { study, rows, total: of } => write!(
                 f,
                 "study {}: {rows} of {of} rows repeat others to the last digit: if they are the same \
                  people, leave them out, as rows count as independent",
@@ -167,7 +166,7 @@ impl fmt::Display for Caveat {
                  differences of probabilities; the regression has normal noise, so that intervals may reach \
                  beyond 0 and 1"
             ),
-            Self::Decided { treatment, by, left } => write!(
+            Self::Decided { treatment, covariates: by, left } => write!(
                 f,
                 "{} all but {} {treatment}, {:.0}% of whose variance is left: other doses for the same \
                  people are hardly seen, so that effects are drawn towards none, with bands that are too \
@@ -176,7 +175,7 @@ impl fmt::Display for Caveat {
                 if by.len() == 1 { "decides" } else { "decide" },
                 100.0 * left
             ),
-            Self::Unneeded { treatments, beside } => write!(
+            Self::Unneeded { treatments, alternatives: beside } => write!(
                 f,
                 "{} {} nothing beside {}: leave it out",
                 and(treatments),

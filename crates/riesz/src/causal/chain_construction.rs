@@ -1,13 +1,14 @@
-//! Studies with numbers: what the last one says, and what each makes of what those after it know.
+//! Construction of the chain of studies for given hyper-parameters: the outcome's process, and the link of
+//! each earlier study.
 
 use super::effect::{Effect, Model};
 use super::kernel_regression::KernelRegression;
 use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
-use super::product_kernel::{Block, product};
+use super::product_kernel::{ColumnBlock, product_gram};
 use super::query_embedding::QueryEmbedding;
 use super::shared_covariates::{SharedColumns, SharedCovariateTerms};
 use super::studies::{IdentificationRoute, Parameters, Studies, Study, StudyParameters};
-use super::study_chain::{FrontDoor, Link, Outcome};
+use super::study_chain::{ChainedOutcome, FrontDoorInputs, StudyLink};
 use super::study_landmarks::{LandmarkTables, StudyLandmarks};
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
@@ -15,26 +16,27 @@ use crate::linalg::{Cholesky, Matrix};
 use crate::table::{Column, Table};
 
 impl Studies {
-    /// What the last study says.
+    /// The process of the outcome, from the last study.
     pub(super) fn fit_outcome(
         &self,
         parameters: &OutcomeGpParameters,
         landmarks: &StudyLandmarks,
-    ) -> Result<Outcome> {
+    ) -> Result<ChainedOutcome> {
         let seen = (&self.points, &self.outcome[..]);
-        let process = OutcomeGp::new(self.studies.len(), seen, parameters.clone(), landmarks.last.as_ref())?;
-        Ok(Outcome::Process(Box::new(process)))
+        let process =
+            OutcomeGp::new(self.studies.len(), seen, parameters.clone(), landmarks.outcome_points.as_ref())?;
+        Ok(ChainedOutcome::Process(Box::new(process)))
     }
 
-    /// What a study makes of what the ones after it know.
+    /// The link of a study, given what the studies after it know.
     pub(super) fn fit_link(
         &self,
         s: usize,
         parameters: &StudyParameters,
         adjustment: bool,
-        outcome: Outcome,
+        outcome: ChainedOutcome,
         landmarks: &StudyLandmarks,
-    ) -> Result<Link> {
+    ) -> Result<StudyLink> {
         let study = &self.studies[s];
         let blocks = study.column_blocks(parameters)?;
         crate::fit::positive("ridge", parameters.ridge)?;
@@ -46,45 +48,52 @@ impl Studies {
         };
         let arrival = LinkInputs { s, y, measure, outcome };
         match &landmarks.studies[s] {
-            Some(few) => fit_link_landmarks(few, blocks, (study, parameters), adjustment, arrival),
-            None => self.fit_link_exact(blocks, parameters, adjustment, arrival),
+            Some(tables) => fit_link_landmarks(tables, blocks, (study, parameters), adjustment, arrival),
+            None => self.fit_link_exactly(blocks, parameters, adjustment, arrival),
         }
     }
 
-    /// By all rows.
-    fn fit_link_exact(
+    /// The link of a study from all of its rows.
+    fn fit_link_exactly(
         &self,
-        blocks: Vec<Block>,
+        blocks: Vec<ColumnBlock>,
         parameters: &StudyParameters,
         adjustment: bool,
         LinkInputs { s, y, measure, outcome }: LinkInputs,
-    ) -> Result<Link> {
+    ) -> Result<StudyLink> {
         let study = &self.studies[s];
-        let grams: Vec<Matrix> = blocks.iter().map(|own| own.kernel.gram(&own.rows)).collect();
-        let mut all = product(&grams);
-        all.add_diagonal(|_| parameters.ridge);
-        let factor = Cholesky::new(all, "kernel matrix of the study plus ridge")?;
+        let grams: Vec<Matrix> = blocks.iter().map(|block| block.kernel.gram(&block.rows)).collect();
+        let mut product = product_gram(&grams);
+        product.add_diagonal(|_| parameters.ridge);
+        let factor = Cholesky::new(product, "kernel matrix of the study plus ridge")?;
         let door = match (&grams[..], &blocks[..]) {
-            ([treatments, others], [_, of]) if matches!(study.route, IdentificationRoute::FrontDoor(_)) => {
+            ([treatments, covariate_gram], [_, mediator_block])
+                if matches!(study.route, IdentificationRoute::FrontDoor(_)) =>
+            {
                 let as_they_were = QueryEmbedding::of_rows(treatments);
                 let (kernel, ridge) = intercepting(parameters)?;
                 let mut gram = kernel.gram(&study.treatments);
                 gram.add_diagonal(|_| ridge);
                 let regression = KernelRegression::rows(gram, "kernel matrix of treatments plus ridge")?;
-                Some(front_door(regression, as_they_were, (treatments, others), (of, &of.rows))?)
+                Some(front_door(
+                    regression,
+                    as_they_were,
+                    (treatments, covariate_gram),
+                    (mediator_block, &mediator_block.rows),
+                )?)
             }
             _ => None,
         };
         let (kernel, reading) = match (&door, &grams[..]) {
             (Some((_, reading)), _) => (intercepting(parameters)?.0, reading.clone()),
-            (None, [_, others]) => (&parameters.treatments, QueryEmbedding::of_rows(others)),
+            (None, [_, covariate_gram]) => (&parameters.treatments, QueryEmbedding::of_rows(covariate_gram)),
             _ => (&parameters.treatments, QueryEmbedding::direct(study.treatments.rows())),
         };
         let shared = match (&study.shared, &outcome, &grams[..]) {
-            (Some(w), Outcome::Process(process), [_, covariates]) if door.is_none() => {
+            (Some(w), ChainedOutcome::Process(process), [_, covariates]) if door.is_none() => {
                 let place = |table: &Table| {
-                    let of = |own: &Column| process.points().index_of(&own.name);
-                    table.columns().iter().map(of).collect::<Result<Vec<_>>>()
+                    let index_of = |column: &Column| process.points().index_of(&column.name);
+                    table.columns().iter().map(index_of).collect::<Result<Vec<_>>>()
                 };
                 let (of_y, of_w) = (place(&study.mediators)?, place(w)?);
                 let (y, w) = (y.select_columns(&of_y), y.select_columns(&of_w));
@@ -105,17 +114,17 @@ impl Studies {
         };
         let points = (study.treatments.clone(), study.treatments.clone(), kernel.clone());
         let solver = (KernelRegression::Rows(factor), parameters.ridge);
-        let mut link = Link::new(s, points, reading, solver, y, measure, outcome)?;
+        let mut link = StudyLink::new(s, points, reading, solver, y, measure, outcome)?;
         if let Some(shared) = shared {
             link = link.sharing(shared);
         }
         match (&door, &grams[..]) {
-            (Some((door, _)), _) if adjustment => link.count_treatments(door),
-            (None, [_, others]) if adjustment => link.count_people(others),
+            (Some((door, _)), _) if adjustment => link.add_treatment_uncertainty(door),
+            (None, [_, covariate_gram]) if adjustment => link.add_covariate_uncertainty(covariate_gram),
             _ => {}
         }
-        link.others = blocks.into_iter().nth(1).filter(|_| door.is_none());
-        link.people = link.others.as_ref().map(|own| own.rows.clone());
+        link.covariate_block = blocks.into_iter().nth(1).filter(|_| door.is_none());
+        link.people = link.covariate_block.as_ref().map(|block| block.rows.clone());
         Ok(link)
     }
 
@@ -135,9 +144,14 @@ impl Studies {
         )?;
         let landmarks = StudyLandmarks::new(self, parameters.landmarks)?;
         let mut outcome = self.fit_outcome(&parameters.outcome, &landmarks)?;
-        for (s, own) in parameters.studies.iter().enumerate().skip(1).rev() {
-            outcome =
-                Outcome::Link(Box::new(self.fit_link(s, own, parameters.adjustment, outcome, &landmarks)?));
+        for (s, study_parameters) in parameters.studies.iter().enumerate().skip(1).rev() {
+            outcome = ChainedOutcome::Link(Box::new(self.fit_link(
+                s,
+                study_parameters,
+                parameters.adjustment,
+                outcome,
+                &landmarks,
+            )?));
         }
         let first = self.fit_link(0, &parameters.studies[0], parameters.adjustment, outcome, &landmarks)?;
         Ok(Effect::new(vec![(1.0, Model::Link(Box::new(first)))]))
@@ -149,7 +163,7 @@ struct LinkInputs {
     s: usize,
     y: Table,
     measure: Table,
-    outcome: Outcome,
+    outcome: ChainedOutcome,
 }
 
 /// Kernel and ridge of the regression of what intercepts an effect on treatments.
@@ -162,44 +176,61 @@ fn intercepting(parameters: &StudyParameters) -> Result<(&Kernel, f64)> {
     Ok((kernel, *ridge))
 }
 
-/// By the kernels of treatments and of what intercepts the effect between places and rows, and the places of
-/// the latter.
+/// The inputs of a front door, from the kernels of treatments and of mediators between points and rows, and
+/// the points of the latter.
 fn front_door<'a>(
     regression: KernelRegression,
     as_they_were: QueryEmbedding,
     (treatments, intercepting): (&'a Matrix, &'a Matrix),
-    (of, places): (&Block, &Table),
-) -> Result<(FrontDoor<'a>, QueryEmbedding)> {
-    let turned = regression.solve_matrix(intercepting.transpose());
-    let around = regression.weighted_kernel(&turned, (&of.kernel, places), &of.rows)?;
-    let reading = QueryEmbedding::front_door(&as_they_were, &turned, around);
+    (of, places): (&ColumnBlock, &Table),
+) -> Result<(FrontDoorInputs<'a>, QueryEmbedding)> {
+    let weighted_treatments = regression.solve_matrix(intercepting.transpose());
+    let smoothed_kernel = regression.weighted_kernel(&weighted_treatments, (&of.kernel, places), &of.rows)?;
+    let reading = QueryEmbedding::front_door(&as_they_were, &weighted_treatments, smoothed_kernel);
     let diagonal = of.kernel.diagonal(&of.rows);
-    Ok((FrontDoor { treatments, intercepting, diagonal, as_they_were, regression, turned }, reading))
+    Ok((
+        FrontDoorInputs {
+            treatments,
+            intercepting,
+            diagonal,
+            as_they_were,
+            regression,
+            weighted_mediators: weighted_treatments,
+        },
+        reading,
+    ))
 }
 
-/// A study through landmarks.
+/// The link of a study through landmarks.
 fn fit_link_landmarks(
-    few: &LandmarkTables,
-    blocks: Vec<Block>,
+    tables: &LandmarkTables,
+    blocks: Vec<ColumnBlock>,
     (study, parameters): (&Study, &StudyParameters),
     adjustment: bool,
     arrival: LinkInputs,
-) -> Result<Link> {
+) -> Result<StudyLink> {
     let LinkInputs { s, y, measure, outcome } = arrival;
-    let places = [Some(&few.treatments), few.others.as_ref()];
+    let places = [Some(&tables.treatments), tables.covariates.as_ref()];
     let mut grams = Vec::with_capacity(2);
     let mut with_rows = Vec::with_capacity(2);
     let mut diagonal = vec![1.0; y.rows()];
     for (block, places) in blocks.iter().zip(places.into_iter().flatten()) {
         grams.push(block.kernel.gram(places));
         with_rows.push(block.kernel.cross_gram(places, &block.rows));
-        diagonal.iter_mut().zip(block.kernel.diagonal(&block.rows)).for_each(|(all, own)| *all *= own);
+        diagonal
+            .iter_mut()
+            .zip(block.kernel.diagonal(&block.rows))
+            .for_each(|(variance, block_variance)| *variance *= block_variance);
     }
-    let solver =
-        KernelRegression::landmarks(product(&grams), product(&with_rows), &diagonal, parameters.ridge)?;
+    let solver = KernelRegression::landmarks(
+        product_gram(&grams),
+        product_gram(&with_rows),
+        &diagonal,
+        parameters.ridge,
+    )?;
     let solver = (solver, parameters.ridge);
     let of_all = |block: usize| {
-        let Block { kernel, rows } = &blocks[block];
+        let ColumnBlock { kernel, rows } = &blocks[block];
         QueryEmbedding::of_members(
             &with_rows[block],
             kernel,
@@ -207,30 +238,32 @@ fn fit_link_landmarks(
             &vec![1.0 / rows.rows() as f64; rows.rows()],
         )
     };
-    let points = (study.treatments.clone(), few.treatments.clone(), parameters.treatments.clone());
-    let Some(others) = &few.others else {
-        let reading = QueryEmbedding::direct(few.treatments.rows());
-        return Link::new(s, points, reading, solver, y, measure, outcome);
+    let points = (study.treatments.clone(), tables.treatments.clone(), parameters.treatments.clone());
+    let Some(other_landmarks) = &tables.covariates else {
+        let reading = QueryEmbedding::direct(tables.treatments.rows());
+        return StudyLink::new(s, points, reading, solver, y, measure, outcome);
     };
-    if let Some(queried) = &few.queried {
+    if let Some(queried) = &tables.queried {
         let (kernel, ridge) = intercepting(parameters)?;
         let with_treatments = kernel.cross_gram(queried, &study.treatments);
-        let own = kernel.diagonal(&study.treatments);
-        let regression = KernelRegression::landmarks(kernel.gram(queried), with_treatments, &own, ridge)?;
+        let variances = kernel.diagonal(&study.treatments);
+        let regression =
+            KernelRegression::landmarks(kernel.gram(queried), with_treatments, &variances, ridge)?;
         let (door, reading) =
-            front_door(regression, of_all(0), (&with_rows[0], &with_rows[1]), (&blocks[1], others))?;
+            front_door(regression, of_all(0), (&with_rows[0], &with_rows[1]), (&blocks[1], other_landmarks))?;
         let points = (study.treatments.clone(), queried.clone(), kernel.clone());
-        let mut link = Link::new(s, points, reading, solver, y, measure, outcome)?;
+        let mut link = StudyLink::new(s, points, reading, solver, y, measure, outcome)?;
         if adjustment {
-            link.count_treatments(&door);
+            link.add_treatment_uncertainty(&door);
         }
         return Ok(link);
     }
-    let mut link = Link::new(s, points, of_all(1), solver, y, measure, outcome)?;
+    let mut link = StudyLink::new(s, points, of_all(1), solver, y, measure, outcome)?;
     if adjustment {
-        link.count_people(&with_rows[1]);
+        link.add_covariate_uncertainty(&with_rows[1]);
     }
     link.people = Some(blocks[1].rows.clone());
-    link.others = Some(Block { rows: others.clone(), kernel: blocks[1].kernel.clone() });
+    link.covariate_block =
+        Some(ColumnBlock { rows: other_landmarks.clone(), kernel: blocks[1].kernel.clone() });
     Ok(link)
 }

@@ -1,9 +1,9 @@
-//! Regressions of functions on rows: who people are by what is given of them, what intercepts an effect by
-//! treatments.
+//! Regression of an embedding on rows: of covariates given some of them or given treatments, and of mediators
+//! given treatments.
 
 use super::defaults::{START_RIDGE, default_kernel, default_prior};
 use super::kernel_regression::KernelRegression;
-use super::product_kernel::{self, Block};
+use super::product_kernel::{self, ColumnBlock};
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::fit::hyperparameter_search::{self, add_log_priors};
@@ -20,21 +20,22 @@ pub(super) struct EmbeddingRegression {
 }
 
 impl EmbeddingRegression {
-    /// Of functions, by their kernel with each other, on rows. Cost of some tens of evaluations n³ each.
-    pub fn new(rows: &Table, of: &Matrix, watch: RunControl<'_>) -> Result<Self> {
-        let block = [Block { kernel: default_kernel(rows), rows: rows.clone() }];
-        let all = product_kernel::parameters(&block, START_RIDGE).into_iter();
-        let coordinates: Vec<_> = all.map(|p| default_prior(p, false)).collect();
+    /// Regresses functions, given by the gram matrix `of` between them, on rows. Cost: some tens of
+    /// evaluations of n³ each.
+    pub fn new(rows: &Table, response_gram: &Matrix, control: RunControl<'_>) -> Result<Self> {
+        let block = [ColumnBlock { kernel: default_kernel(rows), rows: rows.clone() }];
+        let parameters = product_kernel::parameters(&block, START_RIDGE).into_iter();
+        let coordinates: Vec<_> = parameters.map(|p| default_prior(p, false)).collect();
         let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
         // As if errors were normal with a variance that is not known.
-        let half = 0.5 * rows.rows() as f64;
-        let found = hyperparameter_search::maximise_within_priors(&coordinates, &from, watch, |theta| {
+        let half_count = 0.5 * rows.rows() as f64;
+        let optimum = hyperparameter_search::maximise_within_priors(&coordinates, &from, control, |theta| {
             let (block, ridge) = product_kernel::with_parameters(&block, theta);
-            let (loss, mut slopes) = product_kernel::left_out_loss(&block, ridge, of)?;
-            slopes.iter_mut().for_each(|slope| *slope *= -half / loss);
-            Ok(add_log_priors(&coordinates, theta, (-half * loss.ln(), slopes)))
+            let (loss, mut slopes) = product_kernel::loo_loss(&block, ridge, response_gram)?;
+            slopes.iter_mut().for_each(|slope| *slope *= -half_count / loss);
+            Ok(add_log_priors(&coordinates, theta, (-half_count * loss.ln(), slopes)))
         })?;
-        let (mut block, ridge) = product_kernel::with_parameters(&block, &found.theta);
+        let (mut block, ridge) = product_kernel::with_parameters(&block, &optimum.theta);
         Ok(Self { kernel: block.remove(0).kernel, ridge })
     }
 

@@ -1,4 +1,4 @@
-//! Which kernels studies have where nobody says, where tuning starts, and what is believed beforehand.
+//! Default kernels of studies, starting values of tuning, and priors of hyper-parameters.
 
 use super::outcome_gp::OutcomeGpParameters;
 use crate::fit::hyperparameter_search::HyperParameter;
@@ -36,8 +36,8 @@ pub(super) fn default_prior(parameter: Parameter, scale_is_free: bool) -> HyperP
     }
 }
 
-/// Of a regression of numbers with this variance what is tuned, and the process that has these
-/// hyper-parameters; the variance of its constant stays.
+/// The hyper-parameters of a regression of numbers with this variance, and a function that makes a process
+/// from their values; the variance of its constant is fixed.
 pub(super) fn gp_hyperparameters(
     x: &Table,
     variance: f64,
@@ -45,28 +45,28 @@ pub(super) fn gp_hyperparameters(
 ) -> (Vec<HyperParameter>, impl Fn(&[f64]) -> OutcomeGpParameters) {
     let kernel = variance * default_kernel(x);
     let noise = Parameter { name: "noise".into(), log_value: (START_NOISE * variance).ln() };
-    let all = kernel.parameters().into_iter().chain([noise]);
-    let coordinates = all.map(|p| default_prior(p, true)).collect();
-    let at = move |theta: &[f64]| {
-        let (own, noise) = theta.split_at(theta.len() - 1);
+    let parameters = kernel.parameters().into_iter().chain([noise]);
+    let coordinates = parameters.map(|p| default_prior(p, true)).collect();
+    let process_at = move |theta: &[f64]| {
+        let (kernel_values, noise) = theta.split_at(theta.len() - 1);
         OutcomeGpParameters {
-            kernel: kernel.with_parameters(own),
+            kernel: kernel.with_parameters(kernel_values),
             noise: noise[0].exp(),
             intercept_variance: level,
         }
     };
-    (coordinates, at)
+    (coordinates, process_at)
 }
 
-/// Of studies of more than twice so many rows starts are searched from by so many.
-const FEW: usize = 150;
+/// Number of rows from which starts are searched in studies with more than twice as many rows.
+const START_ROWS: usize = 150;
 
 /// Rows by which starts are searched from: all, or some from everywhere.
 pub(super) fn start_rows(rows: usize) -> Vec<usize> {
-    if rows <= 2 * FEW {
+    if rows <= 2 * START_ROWS {
         return (0..rows).collect();
     }
-    evenly_spaced(FEW, rows)
+    evenly_spaced(START_ROWS, rows)
 }
 
 /// Hyper-parameters are learnt from at most so many rows of a study.

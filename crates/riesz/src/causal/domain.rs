@@ -1,4 +1,4 @@
-//! Which treatments may be tried next.
+//! The domain of treatments that may be tried next.
 
 use super::sequential_update::min_max;
 use crate::error::{Error, Result, listed};
@@ -9,7 +9,7 @@ use crate::table::{Column, ColumnKind, Table};
 const GRID: usize = 201;
 /// Points for several treatments, at least so many for each combination of levels.
 const POINTS: usize = 512;
-const LEAST: usize = 32;
+const MIN_POINTS: usize = 32;
 /// Combinations of levels that are told apart.
 const COMBINATIONS: usize = 1024;
 /// The local search ends at steps of that share of a range.
@@ -28,31 +28,34 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// All levels, and numbers between bounds by the names of treatments; of others between the least and the
-    /// largest number that was studied.
+    /// The domain with all levels, and with numbers between the given bounds of the named treatments; other
+    /// treatments range from the smallest to the largest number in the study.
     ///
     /// # Errors
     /// [`Error::Parameter`] for bounds of what is no treatment, or is categorical.
-    pub fn near(studied: &Table, bounds: &[(String, (f64, f64))]) -> Result<Self> {
+    pub fn from_bounds(studied: &Table, bounds: &[(String, (f64, f64))]) -> Result<Self> {
         let columns = studied.columns();
         for (name, (low, high)) in bounds {
-            let allowed = match columns.iter().find(|column| column.name == *name).map(|own| &own.kind) {
-                Some(ColumnKind::Numeric) => continue,
-                Some(_) => {
-                    "it is categorical, and all its levels are tried; give candidates for fewer".into()
-                }
-                None => format!("the treatments are {}", listed(columns.iter().map(|own| &own.name))),
-            };
+            let allowed =
+                match columns.iter().find(|column| column.name == *name).map(|treatment| &treatment.kind) {
+                    Some(ColumnKind::Numeric) => continue,
+                    Some(_) => {
+                        "it is categorical, and all its levels are tried; give candidates for fewer".into()
+                    }
+                    None => {
+                        format!("the treatments are {}", listed(columns.iter().map(|column| &column.name)))
+                    }
+                };
             return Err(Error::parameter(format!("bounds of {name}"), format!("({low}, {high})"), allowed));
         }
-        let of = |j: usize| {
-            let given = bounds.iter().find(|(name, _)| *name == columns[j].name);
-            given.map_or_else(|| min_max(studied.column(j)), |(_, bounds)| *bounds)
+        let bounds_of = |j: usize| {
+            let given_bounds = bounds.iter().find(|(name, _)| *name == columns[j].name);
+            given_bounds.map_or_else(|| min_max(studied.column(j)), |(_, bounds)| *bounds)
         };
-        Ok(Self::Between(numeric(columns).into_iter().map(of).collect()))
+        Ok(Self::Between(numeric(columns).into_iter().map(bounds_of).collect()))
     }
 
-    /// Rows of it, of these columns, to begin with.
+    /// Initial rows of the domain, with these columns.
     ///
     /// # Errors
     /// [`Error::TooFew`], [`Error::Shape`], [`Error::Parameter`] for bounds that are none, or too many
@@ -60,7 +63,7 @@ impl Domain {
     pub fn rows(&self, columns: &[Column], seed: u64) -> Result<Table> {
         let bounds = match self {
             Self::Rows(rows) if rows.rows() == 0 => {
-                return Err(Error::TooFew { what: "candidates".into(), needed: 1, unit: "row is" });
+                return Err(Error::TooFew { subject: "candidates".into(), needed: 1, unit: "row is" });
             }
             Self::Rows(rows) => return rows.align_to(columns),
             Self::Between(bounds) => bounds,
@@ -96,22 +99,22 @@ impl Domain {
             combinations =
                 combinations.iter().flat_map(|row| (0..levels.len()).map(|k| with(row, k))).collect();
         }
-        let each = match numeric.len() {
+        let points_per_combination = match numeric.len() {
             0 => 1,
             1 => GRID,
-            _ => (POINTS / combinations.len()).max(LEAST),
+            _ => (POINTS / combinations.len()).max(MIN_POINTS),
         };
         let steps = steps(numeric.len());
         let mut random = Random::seed_from_u64(seed);
         let shifts: Vec<f64> = numeric.iter().map(|_| random.random()).collect();
-        let mut rows = Vec::with_capacity(each * combinations.len());
+        let mut rows = Vec::with_capacity(points_per_combination * combinations.len());
         for (c, combination) in combinations.iter().enumerate() {
-            for i in 0..each {
+            for i in 0..points_per_combination {
                 let mut row = combination.clone();
                 for (d, (&j, &(low, high))) in numeric.iter().zip(bounds).enumerate() {
                     let share = match numeric.len() {
                         1 => i as f64 / (GRID - 1) as f64,
-                        _ => (shifts[d] + (c * each + i + 1) as f64 * steps[d]).fract(),
+                        _ => (shifts[d] + (c * points_per_combination + i + 1) as f64 * steps[d]).fract(),
                     };
                     row[j] = low + share * (high - low);
                 }
@@ -122,13 +125,13 @@ impl Domain {
     }
 
     /// Whether the first rows are but a start: several numbers between bounds.
-    pub(super) fn is_searched(&self) -> bool {
+    pub(super) fn needs_local_search(&self) -> bool {
         matches!(self, Self::Between(bounds) if bounds.len() > 1)
     }
 
-    /// Where a compass search for a larger value than that of a row ends, and the value there; the start
+    /// The end of a compass search for a larger value that starts at a row, and the value there; the start
     /// where there is nothing to search.
-    pub(super) fn climb(
+    pub(super) fn compass_search(
         &self,
         columns: &[Column],
         start: (Vec<f64>, f64),
@@ -136,23 +139,24 @@ impl Domain {
     ) -> Result<(Vec<f64>, f64)> {
         let (mut row, mut best) = start;
         let Self::Between(bounds) = self else { return Ok((row, best)) };
-        if !self.is_searched() {
+        if !self.needs_local_search() {
             return Ok((row, best));
         }
         let mut step = 1.0 / (POINTS as f64).powf(1.0 / bounds.len() as f64);
         while step > SMALLEST {
-            let mut around = Vec::new();
+            let mut neighbours = Vec::new();
             for (&j, &(low, high)) in numeric(columns).iter().zip(bounds) {
                 for sign in [-1.0, 1.0] {
                     let mut next = row.clone();
                     next[j] = (row[j] + sign * step * (high - low)).clamp(low, high);
-                    around.push(next);
+                    neighbours.push(next);
                 }
             }
-            let found = values(&table(columns, &around)?)?;
-            let at = (0..found.len()).reduce(|a, b| if found[b] > found[a] { b } else { a });
-            match at.filter(|&at| found[at] > best) {
-                Some(at) => (row, best) = (around.swap_remove(at), found[at]),
+            let objective = values(&table(columns, &neighbours)?)?;
+            let best_index =
+                (0..objective.len()).reduce(|a, b| if objective[b] > objective[a] { b } else { a });
+            match best_index.filter(|&index| objective[index] > best) {
+                Some(index) => (row, best) = (neighbours.swap_remove(index), objective[index]),
                 None => step *= 0.5,
             }
         }

@@ -1,10 +1,10 @@
-//! What treatments do to the outcome, how sure that is, and what leaves it unsure.
+//! The effect of treatments on the outcome, with its uncertainty by cause.
 
 use std::sync::Arc;
 
 use super::iterated::Iterated;
 use super::positivity::Positivity;
-use super::study_chain::Link;
+use super::study_chain::StudyLink;
 use super::support::DataSupport;
 use super::target_population::PopulationWeights;
 use super::uncertainty_parts::{CovarianceParts, UncertaintyCause, add_part, sum_parts};
@@ -19,8 +19,8 @@ use crate::table::Table;
 #[derive(Debug, Clone)]
 pub(super) enum Model {
     /// Through studies that lead to one another.
-    Link(Box<Link>),
-    /// By the stages of one table.
+    Link(Box<StudyLink>),
+    /// The stages of one table.
     Iterated(Box<Iterated>),
 }
 
@@ -28,43 +28,43 @@ pub(super) enum Model {
 #[derive(Debug, Clone)]
 pub struct Effect {
     parts: Vec<(f64, Model)>,
-    /// Whom it is on, where it is averaged over covariates.
+    /// The population over which the effect is averaged, where it is averaged over covariates.
     population: Option<PopulationWeights>,
-    /// Where it was learnt what treatments covariates lead one to expect.
+    /// Models of the treatments given covariates, where they were learnt.
     positivity: Arc<Vec<Positivity>>,
-    /// Of the stage whose draws say least, as many draws of its hyper-parameters' posterior itself would say
-    /// as much; infinite where none are drawn.
+    /// Effective sample size of the draws of hyper-parameters, of the stage where it is smallest; infinite
+    /// where none are drawn.
     effective: f64,
 }
 
-/// An effect at some treatments.
+/// The posterior of an effect at some treatments.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct EffectEstimate {
     /// `E[outcome | do(treatments)]`.
     pub mean: Vec<f64>,
     /// The covariance of that, jointly.
     pub covariance: Matrix,
-    /// By cause; these add up to the covariance.
+    /// The covariance by cause; the parts add up to the covariance.
     pub causes: Vec<(UncertaintyCause, Matrix)>,
-    /// How each query stands to the studies.
-    pub standing: Vec<DataSupport>,
+    /// The support of each query by the studies.
+    pub support: Vec<DataSupport>,
 }
 
 impl Effect {
     pub(super) fn new(parts: Vec<(f64, Model)>) -> Self {
         let people = parts.first().and_then(|(_, model)| match model {
-            Model::Link(link) => link.people.as_ref().map(PopulationWeights::all),
-            Model::Iterated(own) => own.covariates().map(|averaged| averaged.people.clone()),
+            Model::Link(link) => link.people.as_ref().map(PopulationWeights::of_study),
+            Model::Iterated(iterated) => iterated.covariates().map(|averaged| averaged.people.clone()),
         });
         Self { parts, population: people, positivity: Arc::default(), effective: f64::INFINITY }
     }
 
-    /// With what was learnt beside its numbers.
+    /// Adds the diagnostics that were learnt with the model.
     pub(super) fn with_diagnostics(self, positivity: Vec<Positivity>, effective: f64) -> Self {
         Self { positivity: Arc::new(positivity), effective, ..self }
     }
 
-    /// The same effect on other people.
+    /// The effect with other component models, on another population.
     pub(super) fn on_components(&self, parts: Vec<(f64, Model)>, people: PopulationWeights) -> Self {
         let positivity = Arc::clone(&self.positivity);
         Self { parts, population: Some(people), positivity, effective: self.effective }
@@ -78,105 +78,115 @@ impl Effect {
     pub fn treatments(&self) -> &Table {
         match &self.parts[0].1 {
             Model::Link(link) => &link.treatments,
-            Model::Iterated(own) => &own.treatments,
+            Model::Iterated(iterated) => &iterated.treatments,
         }
     }
 
-    /// β₀, on average: the mean outcome, to which effects return where nothing is known.
+    /// β₀, on average: the mean outcome, to which effects return without data.
     pub(super) fn constant(&self) -> f64 {
-        let of = |model: &Model| match model {
+        let constant_of = |model: &Model| match model {
             Model::Link(link) => link.outcome.constant(),
-            Model::Iterated(own) => own.process().constant,
+            Model::Iterated(iterated) => iterated.process().constant,
         };
-        self.models().map(|(weight, model)| weight * of(model)).sum()
+        self.models().map(|(weight, model)| weight * constant_of(model)).sum()
     }
 
     pub(super) fn population(&self) -> Option<&PopulationWeights> {
         self.population.as_ref()
     }
 
-    /// As many draws of the hyper-parameters' posterior itself would say as much as those that this is a
-    /// mixture of: of the study where these are fewest. Infinite where they are the best, or given.
+    /// Effective sample size of the draws of hyper-parameters that make up the mixture, of the study where it
+    /// is smallest. Infinite where hyper-parameters are maximised or given.
     pub fn effective_draws(&self) -> f64 {
         self.effective
     }
 
-    /// Of each study that is known through landmarks, by number: of what counts as noise of its rows the mean
-    /// share that landmarks leave unexplained, from 0 to 1; or of what comes after at their mediators, if
-    /// that is more. The more, the less is known than by all rows.
+    /// For each study that is represented by landmarks, by number: the mean share of the noise of its rows
+    /// that comes from what landmarks leave unexplained, from 0 to 1; or that of the later studies at their
+    /// mediators, if it is larger. The larger it is, the more information is lost compared with all rows.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
-        let mut all: Vec<(usize, f64)> = Vec::new();
+        let mut shares: Vec<(usize, f64)> = Vec::new();
         for (weight, model) in self.models() {
-            let each = match model {
+            let study_shares = match model {
                 Model::Link(link) => link.unexplained(),
-                Model::Iterated(own) => own.unexplained().map(|own| (0, own)).into_iter().collect(),
+                Model::Iterated(iterated) => {
+                    iterated.unexplained().map(|share| (0, share)).into_iter().collect()
+                }
             };
-            for (study, own) in each {
-                match all.iter_mut().find(|(other, _)| *other == study) {
-                    Some((_, sum)) => *sum += weight * own,
-                    None => all.push((study, weight * own)),
+            for (study, share) in study_shares {
+                match shares.iter_mut().find(|(other, _)| *other == study) {
+                    Some((_, sum)) => *sum += weight * share,
+                    None => shares.push((study, weight * share)),
                 }
             }
         }
-        all
+        shares
     }
 
     /// The effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.
     ///
     /// # Errors
     /// As [`Table::align_to`].
-    pub fn at(&self, treatments: &Table) -> Result<Told> {
+    pub fn evaluate(&self, treatments: &Table) -> Result<EffectEstimate> {
         self.mixture_moments(treatments, |model, treatments| match model {
-            Model::Link(link) => Ok(link.told(&link.queries(treatments)?)),
-            Model::Iterated(own) => Ok(own.told(treatments)),
+            Model::Link(link) => Ok(link.estimate(&link.queries(treatments)?)),
+            Model::Iterated(iterated) => Ok(iterated.estimate(treatments)),
         })
     }
 
-    /// The mixture of what models tell: means, what is left open by cause, and how queries stand to the
-    /// studies.
+    /// Moments of the mixture of the models' estimates: means, covariance by cause, and support.
     pub(super) fn mixture_moments(
         &self,
         treatments: &Table,
-        told: impl Fn(&Model, &Table) -> Result<(Vec<f64>, CovarianceParts, Vec<DataSupport>)>,
-    ) -> Result<Told> {
+        estimate: impl Fn(&Model, &Table) -> Result<(Vec<f64>, CovarianceParts, Vec<DataSupport>)>,
+    ) -> Result<EffectEstimate> {
         let q = treatments.rows();
         let (mut mean, mut means, mut causes) = (vec![0.0; q], Vec::new(), CovarianceParts::new());
         let treatments = &treatments.align_to(self.treatments().columns())?;
-        let mut standing = vec![DataSupport::default(); q];
+        let mut support = vec![DataSupport::default(); q];
         for (weight, model) in self.models() {
-            let (own, parts, stands) = told(model, treatments)?;
-            mean.iter_mut().zip(&own).for_each(|(m, v)| *m += weight * v);
-            means.push((weight, own));
+            let (model_mean, parts, stands) = estimate(model, treatments)?;
+            mean.iter_mut().zip(&model_mean).for_each(|(m, v)| *m += weight * v);
+            means.push((weight, model_mean));
             for (cause, part) in parts {
                 add_part(&mut causes, cause, weight, &part);
             }
-            standing.iter_mut().zip(stands).for_each(|(all, own)| all.add(weight, own));
+            support.iter_mut().zip(stands).for_each(|(total, part)| total.add(weight, part));
         }
         let open = self.population.as_ref().and_then(|people| people.unexplained_share).unwrap_or(0.0);
-        standing.iter_mut().for_each(|own| (own.population_explained, own.overlap) = (1.0 - open, 1.0));
+        support.iter_mut().for_each(|query_support| {
+            (query_support.population_explained, query_support.overlap) = (1.0 - open, 1.0)
+        });
         for positivity in self.positivity.iter() {
             let near = positivity.supported_shares(self.population.as_ref(), treatments)?;
-            standing.iter_mut().zip(near).for_each(|(own, near)| own.overlap = own.overlap.min(near));
+            support
+                .iter_mut()
+                .zip(near)
+                .for_each(|(query_support, near)| query_support.overlap = query_support.overlap.min(near));
         }
         if means.len() > 1 {
-            let mut spread = Matrix::zeros(q, q);
-            for (weight, own) in &means {
-                let off: Vec<f64> = own.iter().zip(&mean).map(|(v, m)| v - m).collect();
-                for (i, a) in off.iter().enumerate() {
-                    spread.row_mut(i).iter_mut().zip(&off).for_each(|(s, b)| *s += weight * a * b);
+            let mut between_models = Matrix::zeros(q, q);
+            for (weight, model_mean) in &means {
+                let deviations: Vec<f64> = model_mean.iter().zip(&mean).map(|(v, m)| v - m).collect();
+                for (i, a) in deviations.iter().enumerate() {
+                    between_models
+                        .row_mut(i)
+                        .iter_mut()
+                        .zip(&deviations)
+                        .for_each(|(s, b)| *s += weight * a * b);
                 }
             }
-            add_part(&mut causes, UncertaintyCause::Hyperparameters, 1.0, &spread);
+            add_part(&mut causes, UncertaintyCause::Hyperparameters, 1.0, &between_models);
         }
         let covariance = sum_parts(&causes, q);
-        Ok(Told { mean, covariance, causes, standing })
+        Ok(EffectEstimate { mean, covariance, causes, support })
     }
 
     /// Joint draws of the effect of each row of treatments, rows × draws: of hyper-parameters, of the outcome
-    /// where studies may lead, and of where they lead. Their tails are heavier than those of a normal
-    /// distribution with the covariance, but where studies share covariates, and of an effect from one table:
-    /// given hyper-parameters these draws are normal. Cost besides that of [`at`](Self::at) (2n + m)³ for n
-    /// rows of a study and m of the next.
+    /// at the possible mediators, and of the mediators' distribution. Their tails are heavier than those of a
+    /// normal distribution with the covariance, except where studies share covariates, and for an effect from
+    /// one table: there the draws are normal given the hyper-parameters. Cost besides that of
+    /// [`evaluate`](Self::evaluate): (2n + m)³ for n rows of a study and m of the next.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
@@ -196,10 +206,10 @@ impl Effect {
         let mut random = Random::seed_from_u64(seed);
         let mut counts = vec![0; self.parts.len()];
         for _ in 0..draws {
-            let (at, mut sum) = (random.random::<f64>(), 0.0);
+            let (position, mut sum) = (random.random::<f64>(), 0.0);
             let part = self.parts.iter().position(|(weight, _)| {
                 sum += weight;
-                at < sum
+                position < sum
             });
             counts[part.unwrap_or(self.parts.len() - 1)] += 1;
         }
@@ -208,34 +218,35 @@ impl Effect {
         for ((_, model), count) in self.models().zip(counts).filter(|(_, count)| *count > 0) {
             let drawn = match model {
                 Model::Link(link) => link.sample(&link.queries(treatments)?, count, &mut random)?,
-                Model::Iterated(own) => own.sample(treatments, count, &mut random)?,
+                Model::Iterated(iterated) => iterated.sample(treatments, count, &mut random)?,
             };
             columns.extend((0..count).map(|j| drawn.column(j)));
         }
         columns.shuffle(&mut random);
-        let values = (0..treatments.rows()).flat_map(|i| columns.iter().map(move |own| own[i])).collect();
+        let values =
+            (0..treatments.rows()).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
         Ok(Matrix::from_row_major(treatments.rows(), draws, values))
     }
 
-    /// By weight the posteriors that this is a mixture of, to be explained: means are expansions over the
-    /// first study's treatments. Standard deviations of predictions lack that of the constant, which makes no
+    /// The weighted posteriors that make up the mixture, to be explained: means are expansions over the first
+    /// study's treatments. Standard deviations of predictions leave out that of the constant, which makes no
     /// difference to Shapley values. Cost n³ each.
     ///
     /// # Errors
     /// As [`KernelExpansion::new`].
     pub fn posteriors(&self) -> Result<Vec<(f64, KernelExpansion, PosteriorCovariance)>> {
-        let each = self.models().map(|(weight, model)| {
+        let posteriors = self.models().map(|(weight, model)| {
             let (model, covariance) = match model {
                 Model::Link(link) => link.posterior()?,
-                Model::Iterated(own) => own.posterior()?,
+                Model::Iterated(iterated) => iterated.posterior()?,
             };
             Ok((weight, model, covariance))
         });
-        each.collect()
+        posteriors.collect()
     }
 }
 
-impl Link {
+impl StudyLink {
     /// Treatments as functionals of the effect.
     pub(super) fn queries(&self, treatments: &Table) -> Result<Functionals> {
         let x = treatments.align_to(self.points.columns())?;

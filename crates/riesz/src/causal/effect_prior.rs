@@ -1,24 +1,24 @@
-//! What is believed of an effect before any treatment is tried, by name.
+//! Priors of an effect before any treatment is tried, by name.
 
-use super::effect::Told;
+use super::effect::EffectEstimate;
 use super::uncertainty_parts::UncertaintyCause;
 use crate::error::{Error, Result, listed};
 use crate::linalg::Matrix;
 
-/// What is believed of the effect before any trial.
+/// The prior of the effect before any trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EffectPrior {
-    /// What all studies tell, and a discrepancy.
+    /// The posterior given all studies, and a discrepancy.
     #[default]
     Effect,
-    /// The same with what the last study leaves open alone (IMP).
+    /// The mean of the effect, with the last study's part of the covariance only (IMP).
     LastStudy,
-    /// The same with what the first study leaves open alone (BayesIME).
+    /// The mean of the effect, with the first study's part of the covariance only (BayesIME).
     FirstStudy,
     /// The mean, and `√(v(x) v(x')) + s² exp(-r²/2ℓ²)` with the variance v of the effect.
     RankOne,
-    /// As [`RankOne`](Self::RankOne), with the variance v that the last study leaves open: causal Bayesian
-    /// optimisation (Aglietti et al. 2020), which takes what treatments do to mediators as known.
+    /// [`RankOne`](Self::RankOne) with the variance v of the last study's part: causal Bayesian optimisation
+    /// (Aglietti et al. 2020), which takes the treatments' effect on mediators as known.
     Cbo,
     /// A constant, which without trials is the mean outcome, and `s² exp(-r²/2ℓ²)`: nothing of the studies
     /// but the scale.
@@ -29,7 +29,7 @@ impl EffectPrior {
     /// The names that there are, in the order of the variants.
     pub const NAMES: [&str; 6] = ["effect", "imp", "bayesime", "rank-one", "cbo", "none"];
 
-    /// By its name.
+    /// The prior with this name.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another name.
@@ -53,24 +53,25 @@ impl EffectPrior {
         Self::NAMES[self as usize]
     }
 
-    /// Mean and covariance of the effect by it, without the stationary part; `constant` is the mean outcome.
-    pub(super) fn moments(self, told: &Told, constant: f64) -> (Vec<f64>, Matrix) {
-        let q = told.mean.len();
-        let studies = told.causes.iter().filter(|(cause, _)| matches!(cause, UncertaintyCause::Study(_)));
-        let of = |cause: Option<UncertaintyCause>| {
-            let found = told.causes.iter().find(|(own, _)| Some(*own) == cause);
-            found.map_or_else(|| Matrix::zeros(q, q), |(_, part)| part.clone())
+    /// Mean and covariance of the effect under this prior, without the stationary part; `constant` is the
+    /// mean outcome.
+    pub(super) fn moments(self, estimate: &EffectEstimate, constant: f64) -> (Vec<f64>, Matrix) {
+        let q = estimate.mean.len();
+        let studies = estimate.causes.iter().filter(|(cause, _)| matches!(cause, UncertaintyCause::Study(_)));
+        let part_of = |cause: Option<UncertaintyCause>| {
+            let existing = estimate.causes.iter().find(|(other_cause, _)| Some(*other_cause) == cause);
+            existing.map_or_else(|| Matrix::zeros(q, q), |(_, part)| part.clone())
         };
-        let last = studies.map(|(cause, _)| *cause).max();
+        let last_study = studies.map(|(cause, _)| *cause).max();
         let covariance = match self {
-            Self::Effect => told.covariance.clone(),
-            Self::LastStudy => of(last),
-            Self::FirstStudy => of(Some(UncertaintyCause::Study(0))),
-            Self::RankOne => outer_product(&told.covariance),
-            Self::Cbo => outer_product(&of(last)),
+            Self::Effect => estimate.covariance.clone(),
+            Self::LastStudy => part_of(last_study),
+            Self::FirstStudy => part_of(Some(UncertaintyCause::Study(0))),
+            Self::RankOne => outer_product(&estimate.covariance),
+            Self::Cbo => outer_product(&part_of(last_study)),
             Self::Flat => return (vec![constant; q], Matrix::zeros(q, q)),
         };
-        (told.mean.clone(), covariance)
+        (estimate.mean.clone(), covariance)
     }
 
     /// Whether the stationary part is a small discrepancy, or carries what is unknown.

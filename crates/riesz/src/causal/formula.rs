@@ -13,15 +13,17 @@ pub enum Formula<V = String> {
     /// The probability of the values of some variables given those of others.
     Probability {
         /// The variables.
-        of: Vec<V>,
-        /// What is given.
-        given: Vec<V>,
+        #[serde(rename = "of")]
+        variables: Vec<V>,
+        /// The conditioning variables.
+        #[serde(rename = "given")]
+        conditioning: Vec<V>,
     },
     /// The sum of a formula over all values of some variables.
     Sum {
         /// The variables.
         over: Vec<V>,
-        /// What is summed.
+        /// The summand.
         body: Box<Formula<V>>,
     },
     /// The product of formulas.
@@ -30,7 +32,7 @@ pub enum Formula<V = String> {
     Quotient {
         /// The formula.
         numerator: Box<Formula<V>>,
-        /// By what it is divided.
+        /// The denominator.
         denominator: Box<Formula<V>>,
     },
     /// A formula that is defined apart, because it is used several times: see [`EffectFormula::definitions`].
@@ -51,7 +53,7 @@ pub struct EffectFormula {
     pub treatments: Vec<String>,
     /// The distribution.
     pub formula: Formula,
-    /// What [`Formula::Defined`] refers to; a definition refers to earlier ones alone.
+    /// The formulas that [`Formula::Defined`] refers to; a definition refers to earlier ones alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<Formula>,
     /// Variables that the formula depends on in form only: it has the same value for any values of these.
@@ -60,14 +62,22 @@ pub struct EffectFormula {
 
 impl<V: Ord + Clone> Formula<V> {
     /// The probability of some variables given others.
-    pub(super) fn probability(of: impl IntoIterator<Item = V>, given: impl IntoIterator<Item = V>) -> Self {
-        Self::Probability { of: of.into_iter().collect(), given: given.into_iter().collect() }
+    pub(super) fn probability(
+        variables: impl IntoIterator<Item = V>,
+        conditioning: impl IntoIterator<Item = V>,
+    ) -> Self {
+        Self::Probability {
+            variables: variables.into_iter().collect(),
+            conditioning: conditioning.into_iter().collect(),
+        }
     }
 
     /// The variables whose values must be given, those apart that sums bind.
     pub fn free(&self) -> BTreeSet<V> {
         match self {
-            Self::Probability { of, given } => of.iter().chain(given).cloned().collect(),
+            Self::Probability { variables: of, conditioning: given } => {
+                of.iter().chain(given).cloned().collect()
+            }
             Self::Sum { over, body } => {
                 let mut free = body.free();
                 free.retain(|v| !over.contains(v));
@@ -121,7 +131,7 @@ impl<V: Ord + Clone> Formula<V> {
         while let Some((i, v)) = summand(&factors, &over) {
             over.remove(&v);
             match &mut factors[i] {
-                Self::Probability { of, .. } if of.len() > 1 => of.retain(|w| *w != v),
+                Self::Probability { variables: of, .. } if of.len() > 1 => of.retain(|w| *w != v),
                 _ => drop(factors.remove(i)),
             }
         }
@@ -133,42 +143,47 @@ impl<V: Ord + Clone> Formula<V> {
     pub(super) fn divided_by(self, denominator: Self) -> Self {
         let divided = match &denominator {
             Self::Product(factors) if factors.is_empty() => return self,
-            Self::Probability { of, given } => self.conditioned(of, given),
+            Self::Probability { variables: of, conditioning: given } => self.conditioned(of, given),
             _ => None,
         };
         divided.unwrap_or_else(|| Self::Quotient { numerator: self.into(), denominator: denominator.into() })
     }
 
-    /// This formula divided by P(by | given), if one of its factors is P(by, rest | given): that becomes
-    /// P(rest | by, given).
-    fn conditioned(&self, by: &[V], given: &[V]) -> Option<Self> {
+    /// The formula divided by P(divisor | conditioning), if one of its factors is P(divisor, rest |
+    /// conditioning): that factor becomes P(rest | divisor, conditioning).
+    fn conditioned(&self, divisor: &[V], conditioning: &[V]) -> Option<Self> {
         match self {
-            Self::Probability { of, given: same } => {
-                let known: BTreeSet<V> = given.iter().cloned().collect();
+            Self::Probability { variables: of, conditioning: same } => {
+                let known: BTreeSet<V> = conditioning.iter().cloned().collect();
                 let holds = same.iter().cloned().collect::<BTreeSet<V>>() == known;
-                if !holds || by.iter().any(|v| !of.contains(v)) {
+                if !holds || divisor.iter().any(|v| !of.contains(v)) {
                     return None;
                 }
-                let rest: Vec<V> = of.iter().filter(|v| !by.contains(v)).cloned().collect();
-                let known = by.iter().cloned().chain(known).collect::<BTreeSet<V>>();
-                Some(if rest.is_empty() { Self::Product(Vec::new()) } else { Self::probability(rest, known) })
+                let other_variables: Vec<V> = of.iter().filter(|v| !divisor.contains(v)).cloned().collect();
+                let known = divisor.iter().cloned().chain(known).collect::<BTreeSet<V>>();
+                Some(if other_variables.is_empty() {
+                    Self::Product(Vec::new())
+                } else {
+                    Self::probability(other_variables, known)
+                })
             }
             Self::Product(factors) => {
-                let divided = |i: usize| Some((i, factors[i].conditioned(by, given)?));
+                let divided = |i: usize| Some((i, factors[i].conditioned(divisor, conditioning)?));
                 let (i, divided) = (0..factors.len()).find_map(divided)?;
                 let mut factors = factors.clone();
                 factors[i] = divided;
                 Some(Self::product(factors))
             }
-            Self::Sum { over, body } if !over.iter().any(|v| by.contains(v) || given.contains(v)) => {
-                Some(body.conditioned(by, given)?.sum(&over.iter().cloned().collect()))
+            Self::Sum { over, body }
+                if !over.iter().any(|v| divisor.contains(v) || conditioning.contains(v)) =>
+            {
+                Some(body.conditioned(divisor, conditioning)?.sum(&over.iter().cloned().collect()))
             }
             _ => None,
         }
     }
 
-    /// The same formula with products of conditional probabilities put together:
-    /// P(a | b, c) P(b | c) = P(a, b | c).
+    /// The formula with products of conditional probabilities joined: P(a | b, c) P(b | c) = P(a, b | c).
     pub(super) fn merged(self) -> Self {
         match self {
             Self::Sum { over, body } => body.merged().sum(&over.into_iter().collect()),
@@ -185,11 +200,13 @@ impl<V: Ord + Clone> Formula<V> {
         }
     }
 
-    /// The same formula of other names of variables.
+    /// The formula with other names of variables.
     pub(super) fn map<W>(&self, name: &impl Fn(&V) -> W) -> Formula<W> {
-        let names = |all: &[V]| all.iter().map(name).collect();
+        let names = |variables: &[V]| variables.iter().map(name).collect();
         match self {
-            Self::Probability { of, given } => Formula::Probability { of: names(of), given: names(given) },
+            Self::Probability { variables: of, conditioning: given } => {
+                Formula::Probability { variables: names(of), conditioning: names(given) }
+            }
             Self::Sum { over, body } => Formula::Sum { over: names(over), body: body.map(name).into() },
             Self::Product(factors) => {
                 Formula::Product(factors.iter().map(|factor| factor.map(name)).collect())
@@ -209,21 +226,22 @@ impl<V: Ord + Clone> Formula<V> {
 fn summand<V: Ord + Clone>(factors: &[Formula<V>], over: &BTreeSet<V>) -> Option<(usize, V)> {
     over.iter().find_map(|v| {
         let mut with = (0..factors.len()).filter(|&i| factors[i].free().contains(v));
-        let (i, others) = (with.next()?, with.next());
-        let is_own = matches!(&factors[i], Formula::Probability { of, .. } if of.contains(v));
-        (is_own && others.is_none()).then(|| (i, v.clone()))
+        let (i, second_factor) = (with.next()?, with.next());
+        let is_variable =
+            matches!(&factors[i], Formula::Probability { variables, .. } if variables.contains(v));
+        (is_variable && second_factor.is_none()).then(|| (i, v.clone()))
     })
 }
 
-/// Two factors that the chain rule makes one, with their places: the second is the probability of what the
-/// first is given beside what the second is given.
+/// Two factors that the chain rule joins, with their indices: the second is the probability of the variables
+/// on which the first is conditioned, apart from those on which the second is conditioned.
 fn chained<V: Ord + Clone>(factors: &[Formula<V>]) -> Option<(usize, usize, Formula<V>)> {
     for (i, first) in factors.iter().enumerate() {
-        let Formula::Probability { of, given } = first else { continue };
-        let given: BTreeSet<V> = given.iter().cloned().collect();
+        let Formula::Probability { variables: of, conditioning: given } = first else { continue };
+        let conditions: BTreeSet<V> = given.iter().cloned().collect();
         for (j, second) in factors.iter().enumerate().filter(|(j, _)| *j != i) {
-            let Formula::Probability { of: next, given: rest } = second else { continue };
-            if next.iter().chain(rest).cloned().collect::<BTreeSet<V>>() == given {
+            let Formula::Probability { variables: next, conditioning: rest } = second else { continue };
+            if next.iter().chain(rest).cloned().collect::<BTreeSet<V>>() == conditions {
                 let joint = next.iter().chain(of).cloned().collect::<Vec<V>>();
                 return Some((i, j, Formula::probability(joint, rest.iter().cloned())));
             }
@@ -244,8 +262,10 @@ fn listed(names: &[String], scope: &Scope) -> String {
 impl Formula {
     fn written(&self, scope: &Scope) -> String {
         match self {
-            Self::Probability { of, given } if given.is_empty() => format!("P({})", listed(of, scope)),
-            Self::Probability { of, given } => {
+            Self::Probability { variables: of, conditioning: given } if given.is_empty() => {
+                format!("P({})", listed(of, scope))
+            }
+            Self::Probability { variables: of, conditioning: given } => {
                 format!("P({} | {})", listed(of, scope), listed(given, scope))
             }
             Self::Sum { over, body } => {
@@ -268,13 +288,13 @@ impl Formula {
             }
             Self::Product(factors) if factors.is_empty() => "1".into(),
             Self::Product(factors) => {
-                let last = factors.len() - 1;
-                let each = factors.iter().enumerate().map(|(i, factor)| match factor {
-                    Self::Sum { .. } if i < last => format!("[{}]", factor.written(scope)),
+                let last_index = factors.len() - 1;
+                let written = factors.iter().enumerate().map(|(i, factor)| match factor {
+                    Self::Sum { .. } if i < last_index => format!("[{}]", factor.written(scope)),
                     Self::Quotient { .. } => format!("[{}]", factor.written(scope)),
                     _ => factor.written(scope),
                 });
-                each.collect::<Vec<_>>().join(" ")
+                written.collect::<Vec<_>>().join(" ")
             }
             Self::Quotient { numerator, denominator } => {
                 let part = |part: &Self| match part {

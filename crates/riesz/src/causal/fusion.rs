@@ -1,8 +1,9 @@
-//! How the numbers of an effect are chosen: by what the last study's rows say of its own, and then, study by
-//! study, by how well rows tell what the outcome is at their mediators.
+//! Choice of the hyper-parameters of an effect: first by the marginal likelihood of the outcome in the last
+//! study's rows, and then, study by study, by how well rows predict the outcome at their mediators.
 //!
-//! The best numbers are too sure of themselves, and an effect is a mixture over draws of them: as few rows
-//! tell length scales apart, that widens bands by a sixth and more where rows are few.
+//! The best hyper-parameters alone give too small variances, so an effect is a mixture over draws of them:
+//! because few rows hold little information about length scales, this widens bands by a sixth and more where
+//! rows are few.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,9 +16,9 @@ use super::defaults::{
 use super::effect::{Effect, Model};
 use super::outcome_gp::OutcomeGpParameters;
 use super::positivity::{Positivity, TreatmentOverlap};
-use super::product_kernel::{self, Block};
+use super::product_kernel::{self, ColumnBlock};
 use super::studies::{IdentificationRoute, Studies, Study, StudyParameters};
-use super::study_chain::{Link, Outcome};
+use super::study_chain::{ChainedOutcome, StudyLink};
 use super::study_landmarks::StudyLandmarks;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
@@ -28,9 +29,9 @@ use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
 use crate::table::Table;
 
-/// How an effect is learnt.
+/// Options for learning an effect.
 #[derive(Debug, Clone)]
-pub struct Fusion {
+pub struct CausalFusion {
     /// The effect is a mixture over so many draws of all kernels, noises and ridges; 0 for the best ones
     /// alone.
     pub draws: usize,
@@ -50,7 +51,7 @@ pub struct Fusion {
     pub progress: Arc<Progress>,
 }
 
-impl Default for Fusion {
+impl Default for CausalFusion {
     fn default() -> Self {
         let (stop, progress) = (Arc::default(), Arc::default());
         Self { draws: 16, seed: 0, level: 1.0, adjustment: true, landmarks: None, stop, progress }
@@ -63,24 +64,24 @@ const STARTS: [f64; 4] =
     [0.0, std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2, 3.0 * std::f64::consts::LN_2];
 
 /// Draws from the mixture of which one in so many is taken, and at least how many.
-const EACH: usize = 4;
-const LEAST: usize = 64;
+const DRAWS_PER_KEPT: usize = 4;
+const MIN_DRAWS: usize = 64;
 
 /// An evidence and its slopes.
 type Evidence<'a> = &'a dyn Fn(&[f64]) -> Result<(f64, Vec<f64>)>;
 
-/// What hyper-parameters are chosen by.
+/// The objective by which hyper-parameters are chosen.
 struct Likelihood<'a> {
     of_all: Evidence<'a>,
-    /// Of some of the rows.
+    /// The objective on a subset of the rows.
     of_few: Evidence<'a>,
     /// Without slopes, of all.
     value: &'a dyn Fn(&[f64]) -> Result<f64>,
     /// Whether these are fewer.
-    few: bool,
+    has_subset: bool,
 }
 
-impl Fusion {
+impl CausalFusion {
     /// Learns the effect.
     ///
     /// Cost some hundred evaluations n³ for n rows of a study, at most 1,000 of which hyper-parameters are
@@ -97,41 +98,44 @@ impl Fusion {
         }
         let landmarks = StudyLandmarks::new(studies, self.landmarks)?;
         crate::memory::check_allocation("draws", self.draws.max(1), landmarks.memory_numbers(studies))?;
-        let (found, mut effective) = self.of_outcome(&studies.points, &studies.outcome)?;
-        let mut outcomes: Vec<Outcome> =
-            found.iter().map(|own| studies.fit_outcome(own, &landmarks)).collect::<Result<_>>()?;
-        let mut links: Vec<Link> = Vec::new();
+        let (outcome_parameters, mut effective) = self.of_outcome(&studies.points, &studies.outcome)?;
+        let mut outcomes: Vec<ChainedOutcome> = outcome_parameters
+            .iter()
+            .map(|parameters| studies.fit_outcome(parameters, &landmarks))
+            .collect::<Result<_>>()?;
+        let mut links: Vec<StudyLink> = Vec::new();
         for (s, study) in studies.studies.iter().enumerate().rev() {
-            // By the first draw of what comes after; draws of both go together by chance.
+            // Given the first draw of the later studies; draws of both are paired at random.
             let next = studies.studies.get(s + 1).map_or(&studies.points, |next| &next.treatments);
             let seed = hash([self.seed, 1 + s as u64]);
-            let (chosen, own) = self.of_study((study, next), &outcomes[0], seed)?;
-            effective = effective.min(own);
-            let each = std::mem::take(&mut outcomes).into_iter().zip(chosen.iter().cycle());
-            links = each
-                .map(|(outcome, own)| {
-                    self.watch().check_cancelled()?;
-                    studies.fit_link(s, own, self.adjustment, outcome, &landmarks)
+            let (chosen, effective_draws) = self.of_study((study, next), &outcomes[0], seed)?;
+            effective = effective.min(effective_draws);
+            let outcomes_with_parameters =
+                std::mem::take(&mut outcomes).into_iter().zip(chosen.iter().cycle());
+            links = outcomes_with_parameters
+                .map(|(outcome, parameters)| {
+                    self.control().check_cancelled()?;
+                    studies.fit_link(s, parameters, self.adjustment, outcome, &landmarks)
                 })
                 .collect::<Result<_>>()?;
             if s > 0 {
-                outcomes = links.drain(..).map(|link| Outcome::Link(Box::new(link))).collect();
+                outcomes = links.drain(..).map(|link| ChainedOutcome::Link(Box::new(link))).collect();
             }
         }
         let overlap = match &studies.studies[0] {
-            Study { treatments, route: IdentificationRoute::BackDoor(others), .. } => {
+            Study { treatments, route: IdentificationRoute::BackDoor(covariates), .. } => {
                 let columns = (0..treatments.width()).collect();
-                let overlap = TreatmentOverlap::new(treatments, others, self.watch())?;
+                let overlap = TreatmentOverlap::new(treatments, covariates, self.control())?;
                 vec![Positivity { overlap, columns, rows: None, mediators: None }]
             }
             _ => Vec::new(),
         };
         let weight = 1.0 / links.len() as f64;
-        let parts = links.into_iter().map(|own| (weight, Model::Link(Box::new(own))));
+        let parts = links.into_iter().map(|link| (weight, Model::Link(Box::new(link))));
         Ok(Effect::new(parts.collect()).with_diagnostics(overlap, effective))
     }
 
-    pub(super) fn watch(&self) -> RunControl<'_> {
+    pub(super) fn control(&self) -> RunControl<'_> {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
@@ -145,79 +149,88 @@ impl Fusion {
             let problem = "is the same in every row: there is nothing to learn".into();
             return Err(Error::Target { name: "outcome".into(), problem });
         }
-        let (coordinates, at) = gp_hyperparameters(points, variance, self.level * variance);
-        let some = evenly_spaced(MAX_TUNING_ROWS, outcome.len());
-        let (x, t) = (&points.select_rows(&some), some.iter().map(|i| outcome[*i]));
+        let (coordinates, parameters_at) = gp_hyperparameters(points, variance, self.level * variance);
+        let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, outcome.len());
+        let (x, t) = (&points.select_rows(&tuning_rows), tuning_rows.iter().map(|i| outcome[*i]));
         let t = &t.collect::<Vec<_>>();
-        let few = start_rows(t.len());
-        let (few_x, few_t) = (x.select_rows(&few), few.iter().map(|i| t[*i]).collect::<Vec<_>>());
+        let start_subset = start_rows(t.len());
+        let (few_x, few_t) =
+            (x.select_rows(&start_subset), start_subset.iter().map(|i| t[*i]).collect::<Vec<_>>());
         let likelihood = Likelihood {
-            of_all: &|theta| at(theta).log_evidence_and_gradient(x, t),
-            of_few: &|theta| at(theta).log_evidence_and_gradient(&few_x, &few_t),
-            value: &|theta| at(theta).log_evidence(x, t),
-            few: few.len() < t.len(),
+            of_all: &|theta| parameters_at(theta).log_evidence_and_gradient(x, t),
+            of_few: &|theta| parameters_at(theta).log_evidence_and_gradient(&few_x, &few_t),
+            value: &|theta| parameters_at(theta).log_evidence(x, t),
+            has_subset: start_subset.len() < t.len(),
         };
-        let (found, effective) = self.drawn(&coordinates, hash([self.seed, 0]), &likelihood)?;
-        Ok((found.iter().map(|theta| at(theta)).collect(), effective))
+        let (draws, effective) = self.drawn(&coordinates, hash([self.seed, 0]), &likelihood)?;
+        Ok((draws.iter().map(|theta| parameters_at(theta)).collect(), effective))
     }
 
-    /// Kernels and ridges of a study by how well its rows tell what the outcome is at their mediators: the
-    /// best, or draws.
+    /// Kernels and ridges of a study, chosen by how well its rows predict the outcome at their mediators: the
+    /// best ones, or draws.
     fn of_study(
         &self,
         (study, next): (&Study, &Table),
-        outcome: &Outcome,
+        outcome: &ChainedOutcome,
         seed: u64,
     ) -> Result<(Vec<StudyParameters>, f64)> {
-        let some = evenly_spaced(MAX_TUNING_ROWS, study.treatments.rows());
-        let arrived = study.mediator_table(outcome.points().columns())?.select_rows(&some);
-        let h = outcome.guesses(&arrived);
+        let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, study.treatments.rows());
+        let mediators = study.mediator_table(outcome.points().columns())?.select_rows(&tuning_rows);
+        let h = outcome.mean_and_root(&mediators);
         let next = next.select_rows(&evenly_spaced(MAX_TUNING_ROWS, next.rows()));
-        let (square, variance) = outcome.squares(&arrived.stack(&next)?);
+        let (square, variance) = outcome.second_moment(&mediators.stack(&next)?);
         let scale = square + variance;
-        let others = match &study.route {
+        let covariate_kernel = match &study.route {
             IdentificationRoute::Direct => None,
-            IdentificationRoute::BackDoor(own) | IdentificationRoute::FrontDoor(own) => {
-                Some(default_kernel(own))
+            IdentificationRoute::BackDoor(covariates) | IdentificationRoute::FrontDoor(covariates) => {
+                Some(default_kernel(covariates))
             }
         };
         let treatments = default_kernel(&study.treatments);
-        let start = StudyParameters { treatments, others, ridge: START_RIDGE, intercepting: None };
+        let start = StudyParameters {
+            treatments,
+            covariates: covariate_kernel,
+            ridge: START_RIDGE,
+            intercepting: None,
+        };
         let mut blocks = study.column_blocks(&start)?;
-        blocks.iter_mut().for_each(|own| own.rows = own.rows.select_rows(&some));
-        let (found, effective) = self.of_blocks(&blocks, &h, scale, seed)?;
-        let of = |theta: &Vec<f64>| {
+        blocks.iter_mut().for_each(|block| block.rows = block.rows.select_rows(&tuning_rows));
+        let (draws, effective) = self.of_blocks(&blocks, &h, scale, seed)?;
+        let study_parameters = |theta: &Vec<f64>| {
             let (blocks, ridge) = product_kernel::with_parameters(&blocks, theta);
             let intercepting = match &study.route {
                 IdentificationRoute::FrontDoor(_) => {
-                    let of = blocks[1].kernel.gram(&blocks[1].rows);
-                    let found = EmbeddingRegression::new(&blocks[0].rows, &of, self.watch())?;
-                    Some((found.kernel, found.ridge))
+                    let mediator_gram = blocks[1].kernel.gram(&blocks[1].rows);
+                    let regression =
+                        EmbeddingRegression::new(&blocks[0].rows, &mediator_gram, self.control())?;
+                    Some((regression.kernel, regression.ridge))
                 }
                 _ => None,
             };
-            let mut kernels = blocks.into_iter().map(|own| own.kernel);
+            let mut kernels = blocks.into_iter().map(|block| block.kernel);
             let treatments = kernels.next().unwrap_or_else(|| start.treatments.clone());
-            Ok(StudyParameters { treatments, others: kernels.next(), ridge, intercepting })
+            Ok(StudyParameters { treatments, covariates: kernels.next(), ridge, intercepting })
         };
-        Ok((found.iter().map(of).collect::<Result<_>>()?, effective))
+        Ok((draws.iter().map(study_parameters).collect::<Result<_>>()?, effective))
     }
 
-    /// Parameters of kernels over blocks of columns, and of the ridge, by how well rows predict `h`, which
-    /// has columns as of [`blocks::evidence`].
+    /// Parameters of kernels over blocks of columns, and the ridge, chosen by how well rows predict `h`,
+    /// whose columns are as in [`product_kernel::evidence`].
     pub(super) fn of_blocks(
         &self,
-        blocks: &[Block],
+        blocks: &[ColumnBlock],
         h: &Matrix,
         scale: f64,
         seed: u64,
     ) -> Result<(Vec<Vec<f64>>, f64)> {
-        let all = product_kernel::parameters(blocks, START_RIDGE).into_iter();
-        let coordinates: Vec<HyperParameter> = all.map(|p| default_prior(p, false)).collect();
-        let few = start_rows(h.rows());
-        let few_h = h.select_rows(&few);
-        let few_blocks: Vec<Block> =
-            blocks.iter().map(|own| Block { rows: own.rows.select_rows(&few), ..own.clone() }).collect();
+        let parameters = product_kernel::parameters(blocks, START_RIDGE).into_iter();
+        let coordinates: Vec<HyperParameter> = parameters.map(|p| default_prior(p, false)).collect();
+        let start_subset = start_rows(h.rows());
+        let few_h = h.select_rows(&start_subset);
+        let few_blocks: Vec<ColumnBlock> = blocks
+            .iter()
+            .map(|block| ColumnBlock { rows: block.rows.select_rows(&start_subset), ..block.clone() })
+            .collect();
         let likelihood = Likelihood {
             of_all: &|theta| {
                 let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
@@ -231,47 +244,48 @@ impl Fusion {
                 let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
                 product_kernel::log_evidence(&blocks, ridge, h, scale)
             },
-            few: few.len() < h.rows(),
+            has_subset: start_subset.len() < h.rows(),
         };
         self.drawn(&coordinates, seed, &likelihood)
     }
 
-    /// Hyper-parameters by an evidence and weak priors, the best, or draws in no order; and how many draws of
-    /// their posterior itself would say as much.
+    /// Hyper-parameters under an evidence and weakly informative priors: the best ones, or draws in random
+    /// order; and the effective sample size of the draws.
     fn drawn(
         &self,
         coordinates: &[HyperParameter],
         seed: u64,
         likelihood: &Likelihood<'_>,
     ) -> Result<(Vec<Vec<f64>>, f64)> {
-        let watch = self.watch();
-        let search = |from: &[f64], of: Evidence<'_>| {
-            hyperparameter_search::maximise_within_priors(coordinates, from, watch, |theta| {
-                Ok(add_log_priors(coordinates, theta, of(theta)?))
+        let control = self.control();
+        let search = |from: &[f64], evidence: Evidence<'_>| {
+            hyperparameter_search::maximise_within_priors(coordinates, from, control, |theta| {
+                Ok(add_log_priors(coordinates, theta, evidence(theta)?))
             })
         };
-        let mut found: Option<SearchResult> = None;
+        let mut best_start: Option<SearchResult> = None;
         for shorter in STARTS {
             let start = |c: &HyperParameter| {
                 let length = c.parameter.name.starts_with("lengthscale");
                 c.parameter.log_value - if length { shorter } else { 0.0 }
             };
             let from: Vec<f64> = coordinates.iter().map(start).collect();
-            let own = search(&from, likelihood.of_few)?;
-            if found.as_ref().is_none_or(|best| own.value > best.value) {
-                found = Some(own);
+            let result = search(&from, likelihood.of_few)?;
+            if best_start.as_ref().is_none_or(|previous| result.value > previous.value) {
+                best_start = Some(result);
             }
         }
-        let Some(mut found) = found else { return Ok((Vec::new(), f64::INFINITY)) };
-        if likelihood.few {
-            found = search(&found.theta, likelihood.of_all)?;
+        let Some(mut optimum) = best_start else { return Ok((Vec::new(), f64::INFINITY)) };
+        if likelihood.has_subset {
+            optimum = search(&optimum.theta, likelihood.of_all)?;
         }
         if self.draws == 0 {
-            return Ok((vec![found.theta], f64::INFINITY));
+            return Ok((vec![optimum.theta], f64::INFINITY));
         }
-        let surface = HyperPosterior { coordinates, from: &found.theta, watch };
+        let surface = HyperPosterior { coordinates, from: &optimum.theta, control };
         let fit = |theta: &[f64]| Ok(((likelihood.value)(theta)?, theta.to_vec()));
-        let averaged = surface.average(likelihood.of_all, fit, (EACH * self.draws).max(LEAST), seed)?;
+        let averaged =
+            surface.average(likelihood.of_all, fit, (DRAWS_PER_KEPT * self.draws).max(MIN_DRAWS), seed)?;
         let mut random = Random::seed_from_u64(hash([seed, 1]));
         let mut drawn = resampled(averaged.fits, self.draws, random.random());
         drawn.shuffle(&mut random);
@@ -279,7 +293,7 @@ impl Fusion {
     }
 }
 
-/// So many of weighted ones, each as often as its weight says, rounded up or down by chance (systematic
+/// `count` of the weighted fits, each as often as its weight says, rounded up or down at random (systematic
 /// resampling).
 fn resampled<F: Clone>(fits: Vec<(f64, F)>, count: usize, shift: f64) -> Vec<F> {
     let (mut out, mut sum, mut k) = (Vec::new(), fits[0].0, 0);

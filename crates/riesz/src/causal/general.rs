@@ -66,11 +66,13 @@ pub fn effect_formula<S: AsRef<str>>(
     outcomes: &[S],
     measured: &[S],
 ) -> Result<std::result::Result<EffectFormula, Hedge>> {
-    let (treatments, outcomes) = (graph.places(treatments)?, graph.places(outcomes)?);
-    if let Some(&both) = treatments.intersection(&outcomes).next() {
-        return Err(Error::causal(IdentificationError::TreatmentIsOutcome { name: graph.name(both).into() }));
+    let (treatments, outcomes) = (graph.node_indices(treatments)?, graph.node_indices(outcomes)?);
+    if let Some(&common) = treatments.intersection(&outcomes).next() {
+        return Err(Error::causal(IdentificationError::TreatmentIsOutcome {
+            name: graph.name(common).into(),
+        }));
     }
-    let measured = measured.iter().filter_map(|name| graph.find(name.as_ref()));
+    let measured = measured.iter().filter_map(|name| graph.find_node(name.as_ref()));
     let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
     let roles = [(&treatments, "a treatment"), (&outcomes, "an outcome")];
     for (&v, role) in roles.into_iter().flat_map(|(set, role)| set.iter().map(move |v| (v, role))) {
@@ -82,7 +84,7 @@ pub fn effect_formula<S: AsRef<str>>(
     Ok(general(graph, &treatments, &outcomes, &measured))
 }
 
-/// As [`effect_formula`], of measured variables by their numbers.
+/// [`effect_formula`] for measured variables given by their indices.
 pub(super) fn general(
     graph: &Graph,
     treatments: &Nodes,
@@ -132,14 +134,14 @@ impl Factor {
         }
     }
 
-    /// Q[A] = Σ_{T∖A} Q[T] for an A that holds its causes in T.
+    /// Q[A] = Σ_{T∖A} Q[T] for an A that contains its causes in T.
     fn summed(self, over: &Nodes) -> Self {
         let Self::Chain(mut members) = self else { return Self::General(self.formula().sum(over)) };
         let mut left = over.clone();
-        // A member that no other member is given sums to one.
+        // A member on which no other member is conditioned sums to one.
         loop {
             let sole = |v: usize| {
-                left.contains(&v) && members.iter().all(|(w, of)| *w == v || !of.free().contains(&v))
+                left.contains(&v) && members.iter().all(|(w, factor)| *w == v || !factor.free().contains(&v))
             };
             let Some(k) = members.iter().position(|(v, _)| sole(*v)) else { break };
             left.remove(&members.remove(k).0);
@@ -153,7 +155,7 @@ impl Factor {
 type Sets = (Nodes, Nodes);
 
 /// A formula, or the sets of the hedge that excludes one.
-type Found = std::result::Result<Formula<usize>, Sets>;
+type FormulaOrHedge = std::result::Result<Formula<usize>, Sets>;
 
 struct Search<'a> {
     graph: &'a MixedGraph,
@@ -162,64 +164,65 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn effect(&mut self, treatments: &Nodes, outcomes: &Nodes) -> Found {
-        let all = self.graph.ancestors(outcomes, &self.graph.nodes);
-        let affecting = self.graph.ancestors(outcomes, &(&all - treatments));
+    fn effect(&mut self, treatments: &Nodes, outcomes: &Nodes) -> FormulaOrHedge {
+        let causes_of_outcomes = self.graph.ancestors(outcomes, &self.graph.nodes);
+        let affecting = self.graph.ancestors(outcomes, &(&causes_of_outcomes - treatments));
         let mut factors = Vec::new();
         for district in self.graph.districts(self.order, &affecting) {
             let first = district.iter().copied().next();
-            let observed = first.map(|v| self.graph.district(v, &all)).unwrap_or_default();
-            let factor = self.observed(&observed, &all);
+            let observed = first.map(|v| self.graph.district(v, &causes_of_outcomes)).unwrap_or_default();
+            let factor = self.observed(&observed, &causes_of_outcomes);
             factors.push(self.part(&district, observed, factor)?);
         }
         Ok(Formula::product(factors).sum(&(&affecting - outcomes)))
     }
 
-    /// Q[S] of a district S of the whole graph: each member given what it depends on among earlier variables.
-    fn observed(&self, district: &Nodes, all: &Nodes) -> Factor {
+    /// Q[S] for a district S of the whole graph: each member conditioned on what it depends on among earlier
+    /// variables.
+    fn observed(&self, district: &Nodes, affecting: &Nodes) -> Factor {
         let mut earlier = Nodes::new();
         let mut members = Vec::new();
-        for &v in self.order.iter().filter(|v| all.contains(v)) {
+        for &v in self.order.iter().filter(|v| affecting.contains(v)) {
             earlier.insert(v);
             if district.contains(&v) {
-                let mut given = self.graph.with_parents(&self.graph.district(v, &earlier), &earlier);
-                given.remove(&v);
-                members.push((v, Formula::probability([v], given)));
+                let mut conditioning = self.graph.with_parents(&self.graph.district(v, &earlier), &earlier);
+                conditioning.remove(&v);
+                members.push((v, Formula::probability([v], conditioning)));
             }
         }
         Factor::Chain(members)
     }
 
     /// Q[C] from Q[T], for districts C and T with C in T.
-    fn part(&mut self, wanted: &Nodes, mut within: Nodes, mut factor: Factor) -> Found {
+    fn part(&mut self, wanted: &Nodes, mut component: Nodes, mut factor: Factor) -> FormulaOrHedge {
         loop {
-            let causes = self.graph.ancestors(wanted, &within);
-            if causes == within && within != *wanted {
-                return Err((within, wanted.clone()));
+            let causes = self.graph.ancestors(wanted, &component);
+            if causes == component && component != *wanted {
+                return Err((component, wanted.clone()));
             }
-            factor = factor.summed(&(&within - &causes));
+            factor = factor.summed(&(&component - &causes));
             if causes == *wanted {
                 return Ok(factor.formula());
             }
             let Some(&member) = wanted.iter().next() else { return Ok(factor.formula()) };
-            within = self.graph.district(member, &causes);
-            factor = self.divided(factor, &causes, &within);
+            component = self.graph.district(member, &causes);
+            factor = self.divided(factor, &causes, &component);
         }
     }
 
-    /// Q[T] of a district T of the subgraph of A, from Q[A]: the product over members of T, in causal order,
-    /// of Q[A up to the member] / Q[A before it], where Q of a first part of A is the sum of Q[A] over the
-    /// rest.
-    fn divided(&mut self, factor: Factor, all: &Nodes, district: &Nodes) -> Factor {
+    /// Q[T] for a district T of the subgraph of A, from Q[A]: the product over members of T, in causal order,
+    /// of Q[A up to the member] / Q[A before it], where Q of an initial part of A is the sum of Q[A] over the
+    /// remaining variables.
+    fn divided(&mut self, factor: Factor, affecting: &Nodes, district: &Nodes) -> Factor {
         let formula = match factor {
-            factor if all == district => return factor,
+            factor if affecting == district => return factor,
             Factor::Chain(mut members) => {
                 members.retain(|(v, _)| district.contains(v));
                 return Factor::Chain(members);
             }
             Factor::General(formula) => self.shared(formula),
         };
-        let order: Vec<usize> = self.order.iter().copied().filter(|v| all.contains(v)).collect();
+        let order: Vec<usize> = self.order.iter().copied().filter(|v| affecting.contains(v)).collect();
         let first = |k: usize| formula.clone().sum(&order[k..].iter().copied().collect());
         let mut factors = Vec::new();
         let mut start = 0;

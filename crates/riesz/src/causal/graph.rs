@@ -29,7 +29,7 @@ pub(crate) type Nodes = BTreeSet<usize>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Graph {
-    /// Of the variables, and after them of the hidden common causes.
+    /// Names of the variables, followed by those of the hidden common causes.
     names: Vec<String>,
     variables: usize,
     latent: Nodes,
@@ -38,7 +38,7 @@ pub struct Graph {
     note: Note,
 }
 
-/// How a text was read, which is no part of what the graph says: graphs are equal whatever it is.
+/// A note on how a text was read. It is no part of the graph: graphs are compared without it.
 #[derive(Debug, Clone, Default)]
 struct Note(Option<String>);
 
@@ -64,10 +64,10 @@ impl Graph {
     /// [`Error::Parse`] with the format and the line; [`IdentificationError::SelfLoop`],
     /// [`IdentificationError::CyclicGraph`].
     pub fn parse(text: &str) -> Result<Self> {
-        let found = parse::parse(text)?;
-        let mut graph = Self::new(&found.variables, &found.arrows, &found.confounded)?;
-        graph.latent = graph.places(&found.latent)?;
-        graph.note = Note(found.note);
+        let parsed = parse::parse(text)?;
+        let mut graph = Self::new(&parsed.variables, &parsed.arrows, &parsed.confounded)?;
+        graph.latent = graph.node_indices(&parsed.latent)?;
+        graph.note = Note(parsed.note);
         Ok(graph)
     }
 
@@ -99,7 +99,7 @@ impl Graph {
             });
         }
         if names.is_empty() {
-            return Err(Error::TooFew { what: "the graph".into(), needed: 1, unit: "variable is" });
+            return Err(Error::TooFew { subject: "the graph".into(), needed: 1, unit: "variable is" });
         }
         let pair = |(a, b): &(A, A)| (places[a.as_ref()], places[b.as_ref()]);
         let directed: BTreeSet<(usize, usize)> = arrows.iter().map(pair).collect();
@@ -143,10 +143,10 @@ impl Graph {
 
     /// Causes and their direct effects, by the order of causes.
     pub fn arrows(&self) -> Vec<(&str, &str)> {
-        let of = |v: usize| {
+        let arrows_from = |v: usize| {
             self.children[v].iter().map(move |&child| (&self.names[v][..], &self.names[child][..]))
         };
-        (0..self.variables).flat_map(of).collect()
+        (0..self.variables).flat_map(arrows_from).collect()
     }
 
     /// Pairs of variables with a common cause that nobody measured.
@@ -158,31 +158,31 @@ impl Graph {
         (self.variables..self.nodes()).filter_map(pair).collect()
     }
 
-    /// The direct causes of any of some variables.
+    /// The direct causes of any of these variables.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
-    pub fn parents<S: AsRef<str>>(&self, of: &[S]) -> Result<Vec<&str>> {
-        let of = self.places(of)?;
-        Ok(self.shown(of.iter().flat_map(|&v| &self.parents[v]).copied().collect()))
+    pub fn parents<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<&str>> {
+        let nodes = self.node_indices(names)?;
+        Ok(self.shown(nodes.iter().flat_map(|&v| &self.parents[v]).copied().collect()))
     }
 
-    /// All causes of any of some variables, direct or not, these variables aside.
+    /// All causes of any of these variables, direct or not, without the variables themselves.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
-    pub fn ancestors<S: AsRef<str>>(&self, of: &[S]) -> Result<Vec<&str>> {
-        let of = self.places(of)?;
-        Ok(self.shown(&self.causes(&of) - &of))
+    pub fn ancestors<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<&str>> {
+        let nodes = self.node_indices(names)?;
+        Ok(self.shown(&self.causes(&nodes) - &nodes))
     }
 
-    /// All effects of any of some variables, direct or not, these variables aside.
+    /// All effects of any of these variables, direct or not, without the variables themselves.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
-    pub fn descendants<S: AsRef<str>>(&self, of: &[S]) -> Result<Vec<&str>> {
-        let of = self.places(of)?;
-        Ok(self.shown(&self.effects(&of) - &of))
+    pub fn descendants<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<&str>> {
+        let nodes = self.node_indices(names)?;
+        Ok(self.shown(&self.effects(&nodes) - &nodes))
     }
 
     /// The graph without arrows into some variables, as where these are set from outside.
@@ -190,7 +190,7 @@ impl Graph {
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
     pub fn without_edges_into<S: AsRef<str>>(&self, variables: &[S]) -> Result<Self> {
-        Ok(self.cut(&self.places(variables)?, &Nodes::new()))
+        Ok(self.without_edges(&self.node_indices(variables)?, &Nodes::new()))
     }
 
     /// The graph without arrows out of some variables, which leaves their effects out.
@@ -198,30 +198,30 @@ impl Graph {
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
     pub fn without_edges_out_of<S: AsRef<str>>(&self, variables: &[S]) -> Result<Self> {
-        Ok(self.cut(&Nodes::new(), &self.places(variables)?))
+        Ok(self.without_edges(&Nodes::new(), &self.node_indices(variables)?))
     }
 
     /// The numbers of variables.
-    pub(crate) fn places<S: AsRef<str>>(&self, names: &[S]) -> Result<Nodes> {
+    pub(crate) fn node_indices<S: AsRef<str>>(&self, names: &[S]) -> Result<Nodes> {
         names.iter().map(|name| self.place(name.as_ref())).collect()
     }
 
     pub(crate) fn place(&self, name: &str) -> Result<usize> {
-        self.find(name).ok_or_else(|| {
+        self.find_node(name).ok_or_else(|| {
             let variables = self.variables().to_vec();
             Error::causal(IdentificationError::UnknownVariable {
                 name: name.into(),
-                near: near(name, &variables),
+                near: similar_names(name, &variables),
                 variables,
             })
         })
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        self.variables().iter().position(|own| own == name)
+    pub(crate) fn find_node(&self, name: &str) -> Option<usize> {
+        self.variables().iter().position(|variable| variable == name)
     }
 
-    /// How many nodes there are, hidden ones among them.
+    /// The number of nodes, including hidden ones.
     pub(crate) fn nodes(&self) -> usize {
         self.names.len()
     }
@@ -251,18 +251,18 @@ impl Graph {
         nodes.into_iter().map(|&v| self.names[v].clone()).collect()
     }
 
-    /// Some nodes and all their causes, hidden ones among them.
-    pub(crate) fn causes(&self, of: &Nodes) -> Nodes {
-        closure(&self.parents, of)
+    /// The nodes and all their causes, including hidden ones.
+    pub(crate) fn causes(&self, nodes: &Nodes) -> Nodes {
+        closure(&self.parents, nodes)
     }
 
-    /// Some nodes and all their effects.
-    pub(crate) fn effects(&self, of: &Nodes) -> Nodes {
-        closure(&self.children, of)
+    /// The nodes and all their effects.
+    pub(crate) fn effects(&self, nodes: &Nodes) -> Nodes {
+        closure(&self.children, nodes)
     }
 
     /// Without arrows into some nodes and out of others.
-    pub(crate) fn cut(&self, into: &Nodes, out_of: &Nodes) -> Self {
+    pub(crate) fn without_edges(&self, into: &Nodes, out_of: &Nodes) -> Self {
         let mut graph = self.clone();
         for v in 0..self.nodes() {
             let lost = |a: usize, b: usize| into.contains(&b) || out_of.contains(&a);
@@ -272,11 +272,11 @@ impl Graph {
         graph
     }
 
-    /// With one more cause, of one variable, and its number.
-    pub(crate) fn with_cause(&self, name: &str, of: usize) -> (Self, usize) {
+    /// The graph with one more cause of one variable, and its index.
+    pub(crate) fn with_latent_cause(&self, name: &str, child: usize) -> (Self, usize) {
         let mut graph = self.clone();
         let cause = graph.add(name.into());
-        graph.connect(cause, of);
+        graph.connect(cause, child);
         (graph, cause)
     }
 
@@ -308,13 +308,14 @@ impl Graph {
                 }
             }
         }
-        // Whoever still waits has a parent that waits: going back from parent to parent meets someone twice.
+        // Every node that still waits has a parent that waits: going back from parent to parent reaches a
+        // node twice.
         let mut way = vec![(0..self.nodes()).find(|&v| waits[v] > 0)?];
         loop {
-            let last = way[way.len() - 1];
-            let before = *self.parents[last].iter().find(|&&parent| waits[parent] > 0)?;
-            if let Some(at) = way.iter().position(|&v| v == before) {
-                let mut cycle = way.split_off(at);
+            let current = way[way.len() - 1];
+            let before = *self.parents[current].iter().find(|&&parent| waits[parent] > 0)?;
+            if let Some(start) = way.iter().position(|&v| v == before) {
+                let mut cycle = way.split_off(start);
                 cycle.push(before);
                 cycle.reverse();
                 return Some(cycle);
@@ -362,19 +363,19 @@ impl From<Graph> for String {
 }
 
 fn closure(next: &[Vec<usize>], from: &Nodes) -> Nodes {
-    let (mut found, mut open) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
+    let (mut reached, mut open) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
     while let Some(v) = open.pop() {
-        open.extend(next[v].iter().copied().filter(|&w| found.insert(w)));
+        open.extend(next[v].iter().copied().filter(|&w| reached.insert(w)));
     }
-    found
+    reached
 }
 
-/// Names that are spelt much like `name`: the same but for case, or two letters away at most.
-pub(crate) fn near(name: &str, known: &[String]) -> Vec<String> {
+/// Names that are spelt similarly to `name`: equal up to case, or at most two letters away.
+pub(crate) fn similar_names(name: &str, known: &[String]) -> Vec<String> {
     let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
-    let own = letters(name);
-    let allowed = (own.len() / 3).min(2);
-    known.iter().filter(|other| distance(&own, &letters(other)) <= allowed).cloned().collect()
+    let name_letters = letters(name);
+    let allowed = (name_letters.len() / 3).min(2);
+    known.iter().filter(|other| distance(&name_letters, &letters(other)) <= allowed).cloned().collect()
 }
 
 /// Letters to put in, take out or change (Levenshtein).
@@ -383,8 +384,8 @@ fn distance(a: &[char], b: &[char]) -> usize {
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);
         for (j, y) in b.iter().enumerate() {
-            let here = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], here);
+            let edits = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = std::mem::replace(&mut row[j + 1], edits);
         }
     }
     row[b.len()]

@@ -1,4 +1,4 @@
-//! What is asked about an effect, and the answer: plain data, in words where it is shown.
+//! Causal queries and their identification, as plain data with a description in words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,22 +6,22 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::formula::EffectFormula;
-use super::graph::near;
+use super::graph::similar_names;
 use super::sequential::SequentialStep;
 use crate::error::{Error, IdentificationError, Result};
 use crate::refusal::and;
 
 /// An effect across studies: which, and what was measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Query {
-    /// What is set: one variable or several at once.
+pub struct CausalQuery {
+    /// The treatments: variables that are set, one or several at once.
     pub treatments: Vec<String>,
-    /// What it affects.
+    /// The outcome.
     pub outcome: String,
     /// The columns of each study. The first has the treatments, the last the outcome; each shares columns
     /// with the next.
     pub studies: Vec<Vec<String>>,
-    /// How the first study's effect is to be had.
+    /// The strategy by which the first study's effect is identified.
     pub strategy: Strategy,
     /// Variables that come about differently in a study (from 0) than in the others. What is not named is
     /// assumed to be the same.
@@ -29,8 +29,9 @@ pub struct Query {
     pub differs: BTreeMap<usize, Vec<String>>,
 }
 
-impl Query {
-    /// [`Refusal::Unmeasured`] unless a study has a column.
+impl CausalQuery {
+    /// [`IdentificationError::Unmeasured`](crate::causal::IdentificationError::Unmeasured) unless a study has
+    /// a column.
     pub(super) fn measured(&self, study: usize, name: &str, role: &'static str) -> Result<()> {
         let columns = &self.studies[study];
         if columns.iter().any(|column| column == name) {
@@ -40,33 +41,33 @@ impl Query {
             name: name.into(),
             role,
             study,
-            near: near(name, columns),
+            near: similar_names(name, columns),
             columns: columns.clone(),
         }))
     }
 }
 
-/// How the effect of the treatments in the first study is to be had.
+/// The strategy by which the effect of the treatments in the first study is to be identified.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Strategy {
-    /// As the graph allows: back-door, else front-door.
+    /// Derive it from the graph: back-door, else front-door.
     #[default]
     Derive,
     /// The treatments were assigned by chance in the first study, whatever arrows lead into them elsewhere.
     Randomized,
-    /// By adjusting for these columns.
+    /// Adjust for these columns.
     Adjust(Vec<String>),
-    /// By the front door, through these columns.
+    /// Use the front door through these columns.
     FrontDoor(Vec<String>),
 }
 
-/// How an effect is had.
+/// The way in which an effect is identified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "way", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum How {
+pub enum EffectStrategy {
     /// The treatments do not affect the outcome: its mean is the same whatever they are.
     Constant,
     /// The treatments were randomised. Passive columns of the bridge are adjusted for, as the next study
@@ -75,32 +76,36 @@ pub enum How {
         /// The passive columns.
         adjust: Vec<String>,
     },
-    /// By adjusting for columns that are causes, not effects.
+    /// Adjustment for columns that are causes, not effects.
     BackDoor {
         /// The columns, passive columns of the bridge among them; of all minimal sets the one nearest to the
         /// outcome, unless given.
         adjust: Vec<String>,
         /// Other inclusion-minimal sets that serve.
-        others: Vec<Vec<String>>,
+        #[serde(rename = "others")]
+        alternatives: Vec<Vec<String>>,
         /// Whether these are all; with many candidates they are not listed.
         listed: bool,
     },
     /// Through columns that carry the whole effect in the first study.
     FrontDoor {
         /// The columns.
-        through: Vec<String>,
+        #[serde(rename = "through")]
+        mediators: Vec<String>,
         /// Passive columns of the bridge, within each value of which this holds.
-        given: Vec<String>,
+        #[serde(rename = "given")]
+        conditioning: Vec<String>,
         /// Other minimal sets that serve.
-        others: Vec<Vec<String>>,
+        #[serde(rename = "others")]
+        alternatives: Vec<Vec<String>>,
         /// Whether these are all.
         listed: bool,
     },
-    /// By a formula of what the first study measured that is no adjustment. riesz does not estimate it.
+    /// A formula of what the first study measured that is no adjustment. riesz does not estimate it.
     Formula {
         /// The formula in words and signs, such as `P(Y | do(X)) = …`.
         formula: String,
-        /// The same as a tree.
+        /// The formula as a tree.
         expression: EffectFormula,
         /// Lists of variables each of which, measured too, would give an adjustment.
         would_help: Vec<Vec<String>>,
@@ -113,7 +118,7 @@ pub enum How {
     },
 }
 
-/// What ties a study to the next.
+/// The columns that link a study to the next one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bridge {
     /// Shared columns that the treatments affect, and that carry their effect.
@@ -135,45 +140,48 @@ impl Bridge {
 /// Who says that the way leads to the effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// It follows from the graph.
+pub enum Provenance {
+    /// The strategy follows from the graph.
     Graph,
-    /// It was given, and the graph agrees.
+    /// The user gave the strategy, and the graph confirms it.
     Confirmed,
-    /// It was given, and there is no graph to check it against.
+    /// The user gave the strategy, and there is no graph to check it.
     User,
 }
 
-/// How an effect across studies follows from what was measured.
+/// The identification of an effect across studies from what was measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identification {
     /// The treatments that affect the outcome when all are set.
     pub treatments: Vec<String>,
-    /// Those that then do not.
+    /// The treatments that then have no effect.
     pub without_effect: Vec<String>,
     /// The outcome.
     pub outcome: String,
-    /// How the treatments' effect on the first bridge follows from the first study, or with one study that on
-    /// the outcome.
-    pub how: How,
+    /// The way in which the treatments' effect on the first bridge, or with one study on the outcome, is
+    /// identified from the first study.
+    #[serde(rename = "how")]
+    pub strategy: EffectStrategy,
     /// Who says so.
-    pub source: Source,
+    pub source: Provenance,
     /// Between each study and the next.
     pub bridges: Vec<Bridge>,
-    /// What must hold, in words.
+    /// The assumptions, in sentences.
     pub assumptions: Vec<String>,
-    /// Columns that are in no use because the graph does not know them.
+    /// Columns that are not used because the graph does not contain them.
     pub unknown: Vec<String>,
 }
 
 impl Identification {
     /// The columns of the first study that are adjusted for, of all treatments at once; a sequential
-    /// adjustment has [`steps`](How::Sequential) instead.
+    /// adjustment has [`steps`](EffectStrategy::Sequential) instead.
     pub fn adjustment(&self) -> &[String] {
-        match &self.how {
-            How::Constant | How::Formula { .. } | How::Sequential { .. } => &[],
-            How::Randomized { adjust } | How::BackDoor { adjust, .. } => adjust,
-            How::FrontDoor { given, .. } => given,
+        match &self.strategy {
+            EffectStrategy::Constant | EffectStrategy::Formula { .. } | EffectStrategy::Sequential { .. } => {
+                &[]
+            }
+            EffectStrategy::Randomized { adjust } | EffectStrategy::BackDoor { adjust, .. } => adjust,
+            EffectStrategy::FrontDoor { conditioning: given, .. } => given,
         }
     }
 
@@ -182,7 +190,7 @@ impl Identification {
     /// # Errors
     /// [`IdentificationError::NotEstimated`] with the formula.
     pub fn estimable(&self) -> Result<()> {
-        let How::Formula { formula, would_help, .. } = &self.how else { return Ok(()) };
+        let EffectStrategy::Formula { formula, would_help, .. } = &self.strategy else { return Ok(()) };
         Err(Error::causal(IdentificationError::NotEstimated {
             treatments: self.treatments.clone(),
             outcome: self.outcome.clone(),
@@ -193,7 +201,7 @@ impl Identification {
 
     /// Whether the effect is the same at every value of the treatments.
     pub fn is_constant(&self) -> bool {
-        self.how == How::Constant
+        self.strategy == EffectStrategy::Constant
     }
 }
 
@@ -201,8 +209,8 @@ impl Identification {
 impl fmt::Display for Identification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let treatments = and(&self.treatments);
-        match &self.how {
-            How::Constant => {
+        match &self.strategy {
+            EffectStrategy::Constant => {
                 let verb = if self.without_effect.len() == 1 { "does" } else { "do" };
                 return write!(
                     f,
@@ -211,34 +219,35 @@ impl fmt::Display for Identification {
                     self.outcome
                 );
             }
-            How::Randomized { adjust } if adjust.is_empty() => write!(f, "randomized")?,
-            How::Randomized { adjust } => write!(f, "randomized, adjusting for {}", and(adjust))?,
-            How::BackDoor { adjust, .. } if adjust.is_empty() => {
+            EffectStrategy::Randomized { adjust } if adjust.is_empty() => write!(f, "randomized")?,
+            EffectStrategy::Randomized { adjust } => write!(f, "randomized, adjusting for {}", and(adjust))?,
+            EffectStrategy::BackDoor { adjust, .. } if adjust.is_empty() => {
                 write!(f, "back-door, with nothing to adjust for")?
             }
-            How::BackDoor { adjust, .. } => write!(f, "back-door, adjusting for {}", and(adjust))?,
-            How::FrontDoor { through, given, .. } => {
+            EffectStrategy::BackDoor { adjust, .. } => write!(f, "back-door, adjusting for {}", and(adjust))?,
+            EffectStrategy::FrontDoor { mediators: through, conditioning: given, .. } => {
                 write!(f, "front-door through {}", and(through))?;
                 if !given.is_empty() {
                     write!(f, ", within each value of {}", and(given))?;
                 }
             }
-            How::Formula { formula, .. } => {
+            EffectStrategy::Formula { formula, .. } => {
                 write!(f, "identified, but not by an adjustment that riesz estimates: {formula}")?;
             }
-            How::Sequential { steps } => {
-                let each = steps.iter().map(|SequentialStep { treatment, adjust }| match adjust.is_empty() {
-                    true => treatment.clone(),
-                    false => format!("{} before {treatment}", and(adjust)),
-                });
+            EffectStrategy::Sequential { steps } => {
+                let parts =
+                    steps.iter().map(|SequentialStep { treatment, adjust }| match adjust.is_empty() {
+                        true => treatment.clone(),
+                        false => format!("{} before {treatment}", and(adjust)),
+                    });
                 write!(
                     f,
                     "sequential back-door, adjusting for {}",
-                    each.collect::<Vec<_>>().join(", then ")
+                    parts.collect::<Vec<_>>().join(", then ")
                 )?;
             }
         }
-        if self.source == Source::User {
+        if self.source == Provenance::User {
             f.write_str(" (given by the user, not derived)")?;
         }
         let stages: Vec<String> = self.bridges.iter().map(|bridge| and(&bridge.columns())).collect();

@@ -1,12 +1,12 @@
-//! Whether and how an effect across studies follows from a graph and what was measured.
+//! Identification of an effect across studies from a graph and what was measured.
 
 use std::collections::BTreeMap;
 
-use super::adjustment::{AdjustmentSets, Effect};
+use super::adjustment::{AdjustmentSets, EffectGraph};
 use super::assumptions::assumptions;
 use super::general::{Hedge, general};
 use super::graph::{Graph, Nodes};
-use super::identification::{How, Identification, Query, Source, Strategy};
+use super::identification::{CausalQuery, EffectStrategy, Identification, Provenance, Strategy};
 use super::instrument;
 use super::sequential::{SequentialStep, admissible_sequence};
 use super::transport_bridges::{StudySequence, helpful_variables};
@@ -27,29 +27,30 @@ use crate::error::{Error, IdentificationError, Result, listed};
 ///    columns among them; else through columns that carry all of it (front-door); else, of a single study
 ///    with several treatments, by adjusting before each for what confounds it (sequential back-door).
 ///    Otherwise the complete algorithm ([`effect_formula`](super::effect_formula)) decides whether another
-///    formula of the first study's columns gives it, which is said ([`How::Formula`]) but not estimated, or
-///    none does, for which a hedge is the reason ([`IdentificationError::NotIdentified`]).
+///    formula of the first study's columns gives it, which is said
+///    ([`EffectStrategy::Formula`](crate::causal::EffectStrategy::Formula)) but not estimated, or none does, for which a
+///    hedge is the reason ([`IdentificationError::NotIdentified`]).
 ///
 /// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent.
 /// Treatments that were randomised are so in the first study only: elsewhere people take them as the graph
 /// says.
 ///
 /// ```
-/// use riesz::causal::{Graph, How, Query, identify};
+/// use riesz::causal::{CausalQuery, Graph, identify};
 ///
 /// let graph = Graph::parse("age -> statin; age -> psa; bmi -> statin; bmi -> psa; statin -> psa; psa -> volume")?;
 /// let columns = |names: &str| names.split(' ').map(String::from).collect::<Vec<_>>();
-/// let query = Query {
+/// let query = CausalQuery {
 ///     treatments: columns("statin"),
 ///     outcome: "volume".into(),
 ///     studies: vec![columns("statin age bmi psa"), columns("psa volume")],
-///     ..Query::default()
+///     ..CausalQuery::default()
 /// };
-/// let found = identify(Some(&graph), &query)?;
-/// assert_eq!(found.adjustment(), ["age", "bmi"]);
-/// assert_eq!(found.to_string(), "back-door, adjusting for age and bmi; volume depends on statin only through psa");
+/// let identification = identify(Some(&graph), &query)?;
+/// assert_eq!(identification.adjustment(), ["age", "bmi"]);
+/// assert_eq!(identification.to_string(), "back-door, adjusting for age and bmi; volume depends on statin only through psa");
 ///
-/// let blind = Query { studies: vec![columns("statin age psa"), columns("psa volume")], ..query };
+/// let blind = CausalQuery { studies: vec![columns("statin age psa"), columns("psa volume")], ..query };
 /// let refused = identify(Some(&graph), &blind).unwrap_err().to_string();
 /// assert!(refused.ends_with("statin <- bmi -> psa stays open; measuring bmi in study 1 would help"));
 /// # Ok::<(), riesz::Error>(())
@@ -59,12 +60,16 @@ use crate::error::{Error, IdentificationError, Result, listed};
 /// [`Error::Causal`] with every [`IdentificationError`]; [`Error::TooFew`] without studies or treatments;
 /// [`Error::DuplicateName`]; [`Error::Parameter`] where `differs` names a study that is not there, or there
 /// is neither a graph nor a set.
-pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> {
+pub fn identify(graph: Option<&Graph>, query: &CausalQuery) -> Result<Identification> {
     if query.studies.is_empty() {
-        return Err(Error::TooFew { what: "the list of studies".into(), needed: 1, unit: "study is" });
+        return Err(Error::TooFew { subject: "the list of studies".into(), needed: 1, unit: "study is" });
     }
     if query.treatments.is_empty() {
-        return Err(Error::TooFew { what: "the list of treatments".into(), needed: 1, unit: "treatment is" });
+        return Err(Error::TooFew {
+            subject: "the list of treatments".into(),
+            needed: 1,
+            unit: "treatment is",
+        });
     }
     for (i, name) in query.treatments.iter().enumerate() {
         if query.treatments[..i].contains(name) {
@@ -89,22 +94,22 @@ pub fn identify(graph: Option<&Graph>, query: &Query) -> Result<Identification> 
     }
 }
 
-fn identify_by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
-    let (set, outcome) = (graph.places(&query.treatments)?, graph.place(&query.outcome)?);
-    let place = |column: &String| graph.find(column).filter(|&v| !graph.is_latent(v));
+fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identification> {
+    let (set, outcome) = (graph.node_indices(&query.treatments)?, graph.place(&query.outcome)?);
+    let place = |column: &String| graph.find_node(column).filter(|&v| !graph.is_latent(v));
     let studies: Vec<Nodes> =
         query.studies.iter().map(|columns| columns.iter().filter_map(place).collect()).collect();
     let mut differs = BTreeMap::new();
     for (&study, names) in &query.differs {
-        differs.insert(study, graph.places(names)?);
+        differs.insert(study, graph.node_indices(names)?);
     }
     // Where all treatments are set, one that acts through others only does nothing.
-    let set_apart = graph.cut(&set, &Nodes::new());
+    let set_apart = graph.without_edges(&set, &Nodes::new());
     let acts = |v: usize| set_apart.effects(&[v].into()).contains(&outcome);
     let treatments: Nodes = set.iter().copied().filter(|&v| acts(v)).collect();
-    let last = studies.len() - 1;
+    let last_study = studies.len() - 1;
     for (study, v, role) in
-        treatments.iter().map(|&v| (0, v, "a treatment")).chain([(last, outcome, "the outcome")])
+        treatments.iter().map(|&v| (0, v, "a treatment")).chain([(last_study, outcome, "the outcome")])
     {
         query.measured(study, graph.name(v), role)?;
         if graph.is_latent(v) {
@@ -131,83 +136,86 @@ fn identify_by_graph(graph: &Graph, query: &Query) -> Result<Identification> {
         Some(bridge) => (bridge & &affected, bridge - &affected),
     };
     let randomized = query.strategy == Strategy::Randomized;
-    let own = if randomized { graph.cut(&treatments, &Nodes::new()) } else { graph.clone() };
-    let effect = Effect {
-        graph: &own,
+    let study_graph =
+        if randomized { graph.without_edges(&treatments, &Nodes::new()) } else { graph.clone() };
+    let effect = EffectGraph {
+        graph: &study_graph,
         treatments: &treatments,
         outcomes: &outcomes,
         passive: &passive,
         measured: &studies[0],
     };
     let names = |set: &Nodes| graph.named(set);
-    let (how, source) = if treatments.is_empty() {
-        (How::Constant, Source::Graph)
+    let (strategy, source) = if treatments.is_empty() {
+        (EffectStrategy::Constant, Provenance::Graph)
     } else {
         match &query.strategy {
-            Strategy::Derive => (strategy_from_graph(&effect, bridges.is_empty())?, Source::Graph),
-            Strategy::Randomized => (How::Randomized { adjust: names(&passive) }, Source::Graph),
+            Strategy::Derive => (strategy_from_graph(&effect, bridges.is_empty())?, Provenance::Graph),
+            Strategy::Randomized => {
+                (EffectStrategy::Randomized { adjust: names(&passive) }, Provenance::Graph)
+            }
             Strategy::Adjust(set) => {
-                (user_sets::check_adjustment_set(&effect, query, set)?, Source::Confirmed)
+                (user_sets::check_adjustment_set(&effect, query, set)?, Provenance::Confirmed)
             }
             Strategy::FrontDoor(set) => {
-                (user_sets::check_front_door(&effect, query, set)?, Source::Confirmed)
+                (user_sets::check_front_door(&effect, query, set)?, Provenance::Confirmed)
             }
         }
     };
-    let is_known = |column: &String| graph.find(column).is_some();
+    let is_known = |column: &String| graph.find_node(column).is_some();
     let mut unknown: Vec<String> = Vec::new();
     for column in query.studies.iter().flatten().filter(|column| !is_known(column)) {
         if !unknown.contains(column) {
             unknown.push(column.clone());
         }
     }
-    let in_order = |of: &Nodes| -> Vec<String> {
+    let in_order = |nodes: &Nodes| -> Vec<String> {
         query
             .treatments
             .iter()
-            .filter(|name| graph.find(name).is_some_and(|v| of.contains(&v)))
+            .filter(|name| graph.find_node(name).is_some_and(|v| nodes.contains(&v)))
             .cloned()
             .collect()
     };
-    let mut found = Identification {
+    let mut identification = Identification {
         treatments: in_order(&treatments),
         without_effect: in_order(&(&set - &treatments)),
         outcome: query.outcome.clone(),
-        how,
+        strategy,
         source,
         bridges: chain.named_bridges(&bridges),
         assumptions: Vec::new(),
         unknown,
     };
-    found.assumptions = assumptions(&found, &query.differs);
-    Ok(found)
+    identification.assumptions = assumptions(&identification, &query.differs);
+    Ok(identification)
 }
 
-/// By the back door, else by the front door, else with a single study by a sequence of adjustments.
-fn strategy_from_graph(effect: &Effect<'_>, single_study: bool) -> Result<How> {
+/// The back door, else the front door, else with a single study a sequence of adjustments.
+fn strategy_from_graph(effect: &EffectGraph<'_>, single_study: bool) -> Result<EffectStrategy> {
     let graph = effect.graph;
-    let told = |sets: &AdjustmentSets| -> (Vec<String>, Vec<Vec<String>>) {
+    let named_sets = |sets: &AdjustmentSets| -> (Vec<String>, Vec<Vec<String>>) {
         (graph.named(&sets.sets[0]), sets.sets[1..].iter().map(|set| graph.named(set)).collect())
     };
     if let Some(sets) = effect.back_door() {
-        let (adjust, others) = told(&sets);
-        return Ok(How::BackDoor { adjust, others, listed: sets.whole });
+        let (adjust, alternatives) = named_sets(&sets);
+        return Ok(EffectStrategy::BackDoor { adjust, alternatives, listed: sets.is_complete });
     }
     if let Some(sets) = effect.front_door() {
-        let (through, others) = told(&sets);
-        return Ok(How::FrontDoor {
-            through,
-            given: graph.named(effect.passive),
-            others,
-            listed: sets.whole,
+        let (mediators, alternatives) = named_sets(&sets);
+        return Ok(EffectStrategy::FrontDoor {
+            mediators,
+            conditioning: graph.named(effect.passive),
+            alternatives,
+            listed: sets.is_complete,
         });
     }
     if let Some(steps) = sequence(effect, single_study) {
-        return Ok(How::Sequential { steps });
+        return Ok(EffectStrategy::Sequential { steps });
     }
     let affected = effect.outcomes | effect.passive;
     match general(graph, effect.treatments, &affected, effect.measured) {
-        Ok(expression) => Ok(How::Formula {
+        Ok(expression) => Ok(EffectStrategy::Formula {
             formula: expression.to_string(),
             expression,
             would_help: would_help(effect, single_study),
@@ -217,20 +225,20 @@ fn strategy_from_graph(effect: &Effect<'_>, single_study: bool) -> Result<How> {
 }
 
 /// Lists of variables each of which, measured too, would give an adjustment.
-fn would_help(effect: &Effect<'_>, single_study: bool) -> Vec<Vec<String>> {
-    let all: Nodes = (0..effect.graph.nodes()).collect();
+fn would_help(effect: &EffectGraph<'_>, single_study: bool) -> Vec<Vec<String>> {
+    let all_nodes: Nodes = (0..effect.graph.nodes()).collect();
     let used = &(effect.measured | effect.treatments) | effect.outcomes;
-    let serves = |more: &Nodes| {
-        let measured = effect.measured | more;
-        let other = Effect { measured: &measured, ..*effect };
+    let serves = |further: &Nodes| {
+        let measured = effect.measured | further;
+        let other = EffectGraph { measured: &measured, ..*effect };
         other.is_identified() || sequence(&other, single_study).is_some()
     };
-    helpful_variables(effect.graph, &(&all - &used), serves)
+    helpful_variables(effect.graph, &(&all_nodes - &used), serves)
 }
 
 /// Treatments in causal order, each with what is adjusted for before it; only where the outcome is in the
 /// same study.
-fn sequence(effect: &Effect<'_>, single_study: bool) -> Option<Vec<SequentialStep>> {
+fn sequence(effect: &EffectGraph<'_>, single_study: bool) -> Option<Vec<SequentialStep>> {
     let graph = effect.graph;
     let outcome = *effect.outcomes.iter().next().filter(|_| single_study)?;
     let steps = admissible_sequence(graph, effect.treatments, outcome, effect.measured)?;
@@ -241,7 +249,7 @@ fn sequence(effect: &Effect<'_>, single_study: bool) -> Option<Vec<SequentialSte
     Some(steps.into_iter().map(step).collect())
 }
 
-fn not_identified(effect: &Effect<'_>, single_study: bool, hedge: Hedge) -> Error {
+fn not_identified(effect: &EffectGraph<'_>, single_study: bool, hedge: Hedge) -> Error {
     let graph = effect.graph;
     let (behind, largest) = (effect.backdoor_graph(), effect.largest());
     let mut open_paths: Vec<String> = Vec::new();

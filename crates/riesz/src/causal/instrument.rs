@@ -18,16 +18,20 @@ pub struct Instrument {
     /// The instrument Z.
     pub variable: String,
     /// The covariates W, none of which can be left out.
-    pub given: Vec<String>,
+    #[serde(rename = "given")]
+    pub conditioning: Vec<String>,
 }
 
 impl Instrument {
-    /// The instrument in a sentence that says what it would allow.
+    /// A sentence that describes the instrument and what it would allow.
     pub(crate) fn sentence(&self, treatment: &str) -> String {
-        let given =
-            if self.given.is_empty() { String::new() } else { format!(" given {}", and(&self.given)) };
+        let condition = if self.conditioning.is_empty() {
+            String::new()
+        } else {
+            format!(" given {}", and(&self.conditioning))
+        };
         format!(
-            "{} is an instrument for {treatment}{given}, which gives the effect if that is linear \
+            "{} is an instrument for {treatment}{condition}, which gives the effect if that is linear \
              (two-stage least squares), but riesz does not estimate this",
             self.variable
         )
@@ -42,14 +46,14 @@ impl Instrument {
 /// use riesz::causal::{Graph, instrument};
 ///
 /// let graph = Graph::parse("W -> Z -> X -> Y; W -> Y; X <-> Y")?;
-/// let found = instrument(&graph, "X", "Y", &["W", "X", "Y", "Z"])?.ok_or("no instrument")?;
-/// assert_eq!((found.variable.as_str(), found.given), ("Z", vec!["W".to_string()]));
+/// let instrument = instrument(&graph, "X", "Y", &["W", "X", "Y", "Z"])?.ok_or("no instrument")?;
+/// assert_eq!((instrument.variable.as_str(), instrument.conditioning), ("Z", vec!["W".to_string()]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable) for the treatment or
-/// outcome.
+/// [`IdentificationError::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable) for the
+/// treatment or outcome.
 pub fn instrument<S: AsRef<str>>(
     graph: &Graph,
     treatment: &str,
@@ -57,30 +61,33 @@ pub fn instrument<S: AsRef<str>>(
     measured: &[S],
 ) -> Result<Option<Instrument>> {
     let (treatment, outcome) = (graph.place(treatment)?, graph.place(outcome)?);
-    let measured = measured.iter().filter_map(|name| graph.find(name.as_ref()));
+    let measured = measured.iter().filter_map(|name| graph.find_node(name.as_ref()));
     let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
     Ok(find(graph, treatment, outcome, &measured))
 }
 
-/// As [`instrument`], of variables by their numbers.
+/// [`instrument`] for variables given by their indices.
 pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &Nodes) -> Option<Instrument> {
-    let (own, outcomes) = (Nodes::from([treatment]), Nodes::from([outcome]));
-    if !graph.effects(&own).contains(&outcome) {
+    let (treatment_set, outcomes) = (Nodes::from([treatment]), Nodes::from([outcome]));
+    if !graph.effects(&treatment_set).contains(&outcome) {
         return None;
     }
-    let usable = &(measured - &graph.effects(&own)) - &outcomes;
-    let behind = graph.cut(&Nodes::new(), &own);
-    let relevant = |z: usize, given: &Nodes| !graph.separated(&[z].into(), &own, given);
-    let named =
-        |z: usize, given: &Nodes| Instrument { variable: graph.name(z).into(), given: graph.named(given) };
+    let usable = &(measured - &graph.effects(&treatment_set)) - &outcomes;
+    let behind = graph.without_edges(&Nodes::new(), &treatment_set);
+    let relevant =
+        |z: usize, conditioning: &Nodes| !graph.separated(&[z].into(), &treatment_set, conditioning);
+    let named = |z: usize, conditioning: &Nodes| Instrument {
+        variable: graph.name(z).into(),
+        conditioning: graph.named(conditioning),
+    };
     let none = Nodes::new();
     let plain = |z: &usize| relevant(*z, &none) && behind.separated(&[*z].into(), &outcomes, &none);
     if let Some(z) = usable.iter().copied().find(|z| plain(z)) {
         return Some(named(z, &none));
     }
     usable.iter().copied().find_map(|z| {
-        let given = nearest_separator(&behind, z, outcome, &usable)?;
-        relevant(z, &given).then(|| named(z, &given))
+        let conditioning = nearest_separator(&behind, z, outcome, &usable)?;
+        relevant(z, &conditioning).then(|| named(z, &conditioning))
     })
 }
 
@@ -93,11 +100,11 @@ fn nearest_separator(graph: &Graph, z: usize, outcome: usize, usable: &Nodes) ->
     if !graph.separated(&from, &to, &set) {
         return None;
     }
-    let without = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
-    let touches = |v: &usize| !graph.separated(&to, &[*v].into(), &without(&set, *v));
+    let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
+    let touches = |v: &usize| !graph.separated(&to, &[*v].into(), &without_node(&set, *v));
     set = set.iter().copied().filter(touches).collect();
     for v in set.clone() {
-        let less = without(&set, v);
+        let less = without_node(&set, v);
         if graph.separated(&from, &to, &less) {
             set = less;
         }

@@ -1,11 +1,10 @@
-//! Iterated conditional expectations: the effect from a single table, by regressions that lead to one
-//! another.
+//! Iterated conditional expectations: the effect from a single table, by a chain of regressions.
 //!
 //! A stage takes up to three groups of columns: a history h, which keeps the values of the rows; treatments
 //! a, which the query sets; and covariates z, which are averaged over members of a population. Its kernel is
-//! `k_h k_a k_z`. A query with weights w on rows (n × q), treatments `a_q` and weights ω of members asks
-//! stage t for `Σ_i w_iq Σ_j ω_j Q_t(h_i, a_q, z_j)`. With K between the points of the stage and rows,
-//! treatments or members, and ∘ the product entry by entry,
+//! `k_h k_a k_z`. A query with weights w on rows (n × q), treatments `a_q` and weights ω of members evaluates
+//! stage t as `Σ_i w_iq Σ_j ω_j Q_t(h_i, a_q, z_j)`. With K between the points of the stage and rows,
+//! treatments or members, and ∘ the elementwise product,
 //!
 //! ```text
 //! Φ = (K_h w) ∘ K_a ∘ (K_z ω)          points × queries
@@ -13,16 +12,17 @@
 //! ```
 //!
 //! The last stage is the Gaussian process of the outcome, `Y = β₀ + f₀ + ε`, whose posterior of such
-//! functionals is exact. A stage before it weighs the rows of the next by E, and leaves R open:
+//! functionals is exact. An earlier stage gives weights E to the rows of the next one, and leaves a residual
+//! covariance R:
 //!
 //! ```text
 //! E = Φᵀ(K + λ)⁻¹,     R = F - Φᵀ(K + λ)⁻¹Φ
 //! cov_t = cov_{t+1}(E) + R ∘ V,     V(q, q') = mean over rows u of E[Q_{t+1}(u, a_q) Q_{t+1}(u, a_q')]
 //! ```
 //!
-//! as in [`link`](super::link), whose V is of one query. Given the outcome's process and all parameters these
-//! are the exact moments of the stages' posteriors, which are independent as the likelihood factorises. Of
-//! stages between the first and the last, V is over some rows.
+//! as in [`study_chain`](super::study_chain), whose V is for one query. Given the outcome's process and all
+//! parameters these are the exact moments of the stages' posteriors, which are independent because the
+//! likelihood factorises. For stages between the first and the last, V is averaged over some rows.
 
 use super::defaults::evenly_spaced;
 use super::kernel_regression::KernelRegression;
@@ -40,12 +40,12 @@ use crate::posterior::{Functionals, PosteriorCovariance, VarianceReduction};
 use crate::random::Random;
 use crate::table::Table;
 
-/// What a stage has learnt.
+/// The fitted regression of a stage.
 #[derive(Debug, Clone)]
 pub(super) enum StageFit {
     /// The outcome.
     Outcome(Box<OutcomeGp>),
-    /// What the next stage expects, with the ridge λ.
+    /// The regression of the next stage's expectation, with the ridge λ.
     Regression { solver: KernelRegression, ridge: f64 },
 }
 
@@ -63,7 +63,7 @@ pub(super) struct FittedStage {
 pub(super) struct History {
     pub rows: Table,
     /// Their kernel with points and with each other.
-    arrived: OutcomeAtMediators,
+    at_history: OutcomeAtMediators,
     /// The mean of `k_h(h_i, h_i)`, and `K_h K_hᵀ/n` between points.
     mean_diagonal: f64,
     squares: Matrix,
@@ -90,7 +90,7 @@ pub(super) struct Averaged {
     /// The kernel of points with members.
     with_members: Matrix,
     /// Whether the members are the rows themselves.
-    own: bool,
+    members_are_rows: bool,
 }
 
 /// An effect from one table with given parameters.
@@ -104,20 +104,20 @@ pub(super) struct Iterated {
 
 /// Treatments of queries, as stages see them.
 struct Queries {
-    /// By stage the kernel of its treatments between points and queries, and between queries.
+    /// For each stage the kernel of its treatments between points and queries, and between queries.
     kernels: Vec<Option<(Matrix, Matrix)>>,
-    /// How often each counts the constant.
+    /// The weight of the constant in each query.
     constants: Vec<f64>,
 }
 
-/// What one way through the stages finds.
+/// The result of one pass through the stages.
 struct Pass {
     parts: CovarianceParts,
-    /// By stage the share of each query's prior variance that its rows take away.
+    /// For each stage the share of each query's prior variance that its rows explain.
     resolved: Vec<Vec<f64>>,
     /// Weights on rows of the first stage of the pass, queries × rows.
     weights: Matrix,
-    /// Of each member of the population the expected outcome less the constant, members × queries; `None`
+    /// For each member of the population the expected outcome minus the constant, members × queries; `None`
     /// without averaged covariates.
     of_members: Option<Matrix>,
 }
@@ -125,11 +125,11 @@ struct Pass {
 /// Rows over which V is taken in stages that are neither the first nor the last.
 const SECOND_MOMENT_ROWS: usize = 25;
 
-fn times(all: &mut Matrix, own: &Matrix) {
-    all.data_mut().iter_mut().zip(own.data()).for_each(|(a, b)| *a *= b);
+fn times(product: &mut Matrix, factor: &Matrix) {
+    product.data_mut().iter_mut().zip(factor.data()).for_each(|(a, b)| *a *= b);
 }
 
-fn ones(rows: usize, cols: usize) -> Matrix {
+fn matrix_of_ones(rows: usize, cols: usize) -> Matrix {
     Matrix::from_row_major(rows, cols, vec![1.0; rows * cols])
 }
 
@@ -143,29 +143,29 @@ impl StageFit {
 }
 
 impl History {
-    pub fn new(kernel: Kernel, points: Table, rows: Table, all: bool) -> Result<Self> {
-        let arrived = OutcomeAtMediators::new((&points, &kernel), &rows, all)?;
+    pub fn new(kernel: Kernel, points: Table, rows: Table, all_pairs: bool) -> Result<Self> {
+        let at_history = OutcomeAtMediators::new((&points, &kernel), &rows, all_pairs)?;
         let n = rows.rows() as f64;
         let mean_diagonal = kernel.diagonal(&rows).iter().sum::<f64>() / n;
-        let mut squares = arrived.cross_covariance().matmul(&arrived.cross_covariance().transpose());
+        let mut squares = at_history.cross_covariance().matmul(&at_history.cross_covariance().transpose());
         squares.data_mut().iter_mut().for_each(|v| *v /= n);
-        Ok(Self { rows, arrived, mean_diagonal, squares })
+        Ok(Self { rows, at_history, mean_diagonal, squares })
     }
 }
 
 impl Averaged {
     /// Over all rows.
     pub fn new(kernel: Kernel, points: Table, rows: Table) -> Self {
-        let people = PopulationWeights::all(&rows);
-        let mut own = Self::over(kernel, points, rows, people);
-        own.own = true;
-        own
+        let people = PopulationWeights::of_study(&rows);
+        let mut averaged = Self::over(kernel, points, rows, people);
+        averaged.members_are_rows = true;
+        averaged
     }
 
     fn over(kernel: Kernel, points: Table, rows: Table, people: PopulationWeights) -> Self {
         let with_members = kernel.cross_gram(&points, &people.covariates);
         let reading = QueryEmbedding::of_members(&with_members, &kernel, &people.covariates, &people.weights);
-        Self { kernel, points, rows, people, reading, with_members, own: false }
+        Self { kernel, points, rows, people, reading, with_members, members_are_rows: false }
     }
 }
 
@@ -206,44 +206,45 @@ impl Iterated {
         self.stages[0].averaged.as_ref()
     }
 
-    /// The same effect on other people.
+    /// This effect on another population.
     pub fn on(&self, people: PopulationWeights) -> Self {
         let mut other = self.clone();
-        if let Some(own) = other.stages[0].averaged.take() {
-            other.stages[0].averaged = Some(Averaged::over(own.kernel, own.points, own.rows, people));
+        if let Some(averaged) = other.stages[0].averaged.take() {
+            other.stages[0].averaged =
+                Some(Averaged::over(averaged.kernel, averaged.points, averaged.rows, people));
         }
         other
     }
 
-    /// Of each stage that is known through landmarks the share of noise which these leave unexplained, the
-    /// largest.
+    /// For the stage with the largest such share: the share of the noise that comes from what landmarks leave
+    /// unexplained; `None` without landmarks.
     pub fn unexplained(&self) -> Option<f64> {
-        let each = self.stages.iter().filter_map(|stage| match &stage.fit {
+        let shares = self.stages.iter().filter_map(|stage| match &stage.fit {
             StageFit::Outcome(process) => process.unexplained_share(),
             StageFit::Regression { solver, .. } => solver.unexplained(),
         });
-        each.reduce(f64::max)
+        shares.reduce(f64::max)
     }
 
     fn queries(&self, treatments: &Table) -> Queries {
         let kernels = self.stages.iter().map(|stage| {
             let set = stage.set.as_ref()?;
-            let own = treatments.select_columns(&set.columns);
-            Some((set.kernel.cross_gram(&set.points, &own), set.kernel.gram(&own)))
+            let set_treatments = treatments.select_columns(&set.columns);
+            Some((set.kernel.cross_gram(&set.points, &set_treatments), set.kernel.gram(&set_treatments)))
         });
         Queries { kernels: kernels.collect(), constants: vec![1.0; treatments.rows()] }
     }
 
-    /// The weights Φ of points, before members are averaged over, and F; `weights` are those on rows of the
+    /// The weights Φ of points before averaging over members, and F; `weights` are those on rows of the
     /// history, queries × rows.
     fn functionals(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> (Matrix, Matrix) {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let (mut phi, mut prior) = match (&stage.history, weights) {
             (Some(history), Some(weights)) => {
-                let own = history.arrived.weighted(weights, &queries.constants);
-                (own.columns, own.prior_scale)
+                let weighted = history.at_history.weighted(weights, &queries.constants);
+                (weighted.columns, weighted.prior_scale)
             }
-            _ => (ones(stage.point_count(), q), ones(q, q)),
+            _ => (matrix_of_ones(stage.point_count(), q), matrix_of_ones(q, q)),
         };
         if let Some((with_points, with_each_other)) = &queries.kernels[t] {
             times(&mut phi, with_points);
@@ -252,21 +253,22 @@ impl Iterated {
         (phi, prior)
     }
 
-    /// The covariance of what stage t and those after it say of queries.
+    /// The covariance of queries from stage t and those after it.
     fn pass(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> Pass {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let (mut phi, mut prior) = self.functionals(t, weights, queries);
         let of_members = stage.averaged.as_ref().map(|averaged| {
-            let mut own = self.coefficients(t, queries);
-            times(&mut own, &phi);
-            averaged.with_members.transpose_matmul(&own)
+            let mut coefficients = self.coefficients(t, queries);
+            times(&mut coefficients, &phi);
+            averaged.with_members.transpose_matmul(&coefficients)
         });
         if let Some(averaged) = &stage.averaged {
             let (columns, with_each_other) = (phi, prior);
             phi = averaged.reading.row_cross_covariance(&columns);
             prior = averaged.reading.query_covariance(&columns, &with_each_other);
         }
-        let share = |open: f64, all: f64| if all > 0.0 { (1.0 - open / all).clamp(0.0, 1.0) } else { 0.0 };
+        let share =
+            |open: f64, total: f64| if total > 0.0 { (1.0 - open / total).clamp(0.0, 1.0) } else { 0.0 };
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let constants = queries.constants.clone();
@@ -293,9 +295,9 @@ impl Iterated {
                 for (cause, moment) in
                     [(UncertaintyCause::Stage(t), square), (UncertaintyCause::Interaction, variance)]
                 {
-                    let mut own = open.clone();
-                    times(&mut own, &moment);
-                    add_part(&mut parts, cause, 1.0, &own);
+                    let mut part = open.clone();
+                    times(&mut part, &moment);
+                    add_part(&mut parts, cause, 1.0, &part);
                 }
                 let mut resolved = vec![(0..q).map(|i| share(open[(i, i)], prior[(i, i)])).collect()];
                 resolved.extend(next.resolved);
@@ -309,35 +311,35 @@ impl Iterated {
         match &self.stages[t].fit {
             StageFit::Outcome(process) => {
                 let q = queries.constants.len();
-                let own = process.coef();
-                let values = own.iter().flat_map(|v| std::iter::repeat_n(*v, q)).collect();
-                Matrix::from_row_major(own.len(), q, values)
+                let outcome_coef = process.coef();
+                let values = outcome_coef.iter().flat_map(|v| std::iter::repeat_n(*v, q)).collect();
+                Matrix::from_row_major(outcome_coef.len(), q, values)
             }
             StageFit::Regression { solver, .. } => solver.solve_matrix(self.means_of_rows(t + 1, queries)),
         }
     }
 
-    /// What stage t expects less the constant with each row's history, rows × queries.
+    /// The expectation of stage t, minus the constant, at each row's history, rows × queries.
     fn means_of_rows(&self, t: usize, queries: &Queries) -> Matrix {
         let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
-        let mut own = self.coefficients(t, queries);
-        times(&mut own, &self.without_history(t, queries));
-        history.arrived.cross_covariance().transpose_matmul(&own)
+        let mut coefficients = self.coefficients(t, queries);
+        times(&mut coefficients, &self.without_history(t, queries));
+        history.at_history.cross_covariance().transpose_matmul(&coefficients)
     }
 
     /// The kernel of points with queries, but for that of the history.
     fn without_history(&self, t: usize, queries: &Queries) -> Matrix {
-        let mut own = ones(self.stages[t].point_count(), queries.constants.len());
+        let mut kernel_part = matrix_of_ones(self.stages[t].point_count(), queries.constants.len());
         if let Some((with_points, _)) = &queries.kernels[t] {
-            times(&mut own, with_points);
+            times(&mut kernel_part, with_points);
         }
         match &self.stages[t].averaged {
-            Some(averaged) => averaged.reading.row_cross_covariance(&own),
-            None => own,
+            Some(averaged) => averaged.reading.row_cross_covariance(&kernel_part),
+            None => kernel_part,
         }
     }
 
-    /// V of stage t, in two parts: of its means, and of what is not known.
+    /// V of stage t in two parts: from its means, and from its posterior covariance.
     fn second_moments(&self, t: usize, queries: &Queries) -> (Matrix, Matrix) {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let means = self.means_of_rows(t, queries);
@@ -348,7 +350,7 @@ impl Iterated {
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let columns = self.without_history(t, queries);
-                let mut prior = ones(q, q);
+                let mut prior = matrix_of_ones(q, q);
                 if let Some((_, with_each_other)) = &queries.kernels[t] {
                     times(&mut prior, with_each_other);
                 }
@@ -364,22 +366,22 @@ impl Iterated {
             }
             StageFit::Regression { .. } => {
                 let count = history.rows.rows();
-                let some = evenly_spaced(SECOND_MOMENT_ROWS, count);
+                let sampled_rows = evenly_spaced(SECOND_MOMENT_ROWS, count);
                 let of_zero = Queries { kernels: queries.kernels.clone(), constants: vec![0.0; q] };
                 let mut variance = Matrix::zeros(q, q);
-                for row in &some {
+                for row in &sampled_rows {
                     let mut weights = Matrix::zeros(q, count);
                     (0..q).for_each(|i| weights.row_mut(i)[*row] = 1.0);
                     add_matrix(&mut variance, &sum_parts(&self.pass(t, Some(&weights), &of_zero).parts, q));
                 }
-                variance.data_mut().iter_mut().for_each(|v| *v /= some.len() as f64);
+                variance.data_mut().iter_mut().for_each(|v| *v /= sampled_rows.len() as f64);
                 (square, variance)
             }
         }
     }
 
-    /// Means of queries, what is not known of them jointly, and their support.
-    pub fn told(&self, treatments: &Table) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
+    /// Means of queries, their joint covariance by cause, and their support.
+    pub fn estimate(&self, treatments: &Table) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
         self.evaluate(&self.queries(treatments))
     }
 
@@ -396,50 +398,50 @@ impl Iterated {
         if let Some(part) = self.of_people(pass.of_members.as_ref()) {
             add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
         }
-        let of = |i: usize| {
+        let support_of = |i: usize| {
             let row = pass.weights.row(i);
             let (mass, size): (f64, f64) = (row.iter().sum(), row.iter().map(|e| e.abs()).sum());
             DataSupport {
                 variance_explained_by_first: pass.resolved[0][i],
-                resolved_by_rest: pass.resolved[1..].iter().map(|own| own[i]).fold(1.0, f64::min),
+                resolved_by_rest: pass.resolved[1..].iter().map(|resolved| resolved[i]).fold(1.0, f64::min),
                 effective_rows: if size > 0.0 { size * size / dot(row, row) } else { 0.0 },
                 weight_sum: mass,
                 population_explained: 1.0,
                 overlap: 1.0,
             }
         };
-        (means, parts, (0..q).map(of).collect())
+        (means, parts, (0..q).map(support_of).collect())
     }
 
-    /// What is not known of the population: the Bayesian bootstrap of the rows, or the share of the prior
-    /// variance that a regression leaves of who its members are.
+    /// The uncertainty about the population: the Bayesian bootstrap of the rows, or the share of the prior
+    /// variance that the regression of its members leaves unexplained.
     fn of_people(&self, of_members: Option<&Matrix>) -> Option<Matrix> {
         let averaged = self.stages.iter().find_map(|stage| stage.averaged.as_ref())?;
-        let mut own = of_members?.clone();
-        let (m, q) = (own.rows() as f64, own.cols());
+        let mut member_means = of_members?.clone();
+        let (m, q) = (member_means.rows() as f64, member_means.cols());
         let scale = match averaged.people.unexplained_share {
             Some(open) => open / m,
-            None if averaged.own && self.adjustment => {
+            None if averaged.members_are_rows && self.adjustment => {
                 for j in 0..q {
-                    let mean = own.column(j).iter().sum::<f64>() / m;
-                    (0..own.rows()).for_each(|i| own[(i, j)] -= mean);
+                    let mean = member_means.column(j).iter().sum::<f64>() / m;
+                    (0..member_means.rows()).for_each(|i| member_means[(i, j)] -= mean);
                 }
                 1.0 / (m * (m + 1.0))
             }
             None => return None,
         };
-        let mut part = own.transpose_matmul(&own);
+        let mut part = member_means.transpose_matmul(&member_means);
         part.data_mut().iter_mut().for_each(|v| *v *= scale);
         Some(part)
     }
 
     /// Joint draws of queries, queries × draws: normal ones with the mean and covariance.
     pub fn sample(&self, treatments: &Table, draws: usize, random: &mut Random) -> Result<Matrix> {
-        let (means, parts, _) = self.told(treatments);
-        let all = sum_parts(&parts, means.len());
-        let scale = super::normal_draws::mean_diagonal(&all);
+        let (means, parts, _) = self.estimate(treatments);
+        let total = sum_parts(&parts, means.len());
+        let scale = super::normal_draws::mean_diagonal(&total);
         let mut out =
-            super::normal_draws::normal_draws(all, scale, draws, "covariance of the effect", random)?;
+            super::normal_draws::normal_draws(total, scale, draws, "covariance of the effect", random)?;
         means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
         Ok(out)
     }
@@ -460,7 +462,7 @@ impl Iterated {
         let n = set.points.rows();
         let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
         // First of the kernel itself, of which the prior is a multiple; then of the columns.
-        kernels[0] = Some((Matrix::zeros(n, 1), ones(1, 1)));
+        kernels[0] = Some((Matrix::zeros(n, 1), matrix_of_ones(1, 1)));
         let prior =
             sum_parts(&self.pass(0, None, &Queries { kernels, constants: vec![0.0] }).parts, 1)[(0, 0)];
         let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
@@ -479,21 +481,26 @@ impl Iterated {
         ))
     }
 
-    /// By how much each new row would lower the variance of sums of effects (sums × rows).
+    /// The reduction of the variance of sums of effects by each new row (sums × rows).
     ///
     /// # Errors
     /// [`Error::Unused`](crate::Error::Unused) for effects of several stages; as [`Table::conform`].
-    pub fn worth(&self, treatments: &Table, by: &Matrix, rows: &Table) -> Result<Matrix> {
+    pub fn variance_reduction_per_row(
+        &self,
+        treatments: &Table,
+        query_weights: &Matrix,
+        rows: &Table,
+    ) -> Result<Matrix> {
         let [FittedStage { set: Some(set), averaged, .. }] = &self.stages[..] else {
             return Err(unused("what one more row is worth", "effects of one regression"));
         };
         let process = self.process();
-        let (asked, new) = (treatments, rows.align_to(process.points().columns())?);
+        let (queried, new) = (treatments, rows.align_to(process.points().columns())?);
         let width = set.points.width();
         let x = new.select_columns(&(0..width).collect::<Vec<_>>());
-        let turned = by.transpose();
-        let mut columns = set.kernel.cross_gram(&set.points, asked).matmul(&turned);
-        let mut with_query = set.kernel.cross_gram(&x, asked).matmul(&turned);
+        let weights_by_query = query_weights.transpose();
+        let mut columns = set.kernel.cross_gram(&set.points, queried).matmul(&weights_by_query);
+        let mut with_query = set.kernel.cross_gram(&x, queried).matmul(&weights_by_query);
         if let Some(averaged) = averaged {
             columns = averaged.reading.row_cross_covariance(&columns);
             let z = new.select_columns(&(width..new.width()).collect::<Vec<_>>());
@@ -503,16 +510,17 @@ impl Iterated {
                 with_query.row_mut(i).iter_mut().for_each(|v| *v *= of_people);
             }
         }
-        let constants: Vec<f64> = (0..by.rows()).map(|s| by.row(s).iter().sum()).collect();
+        let constants: Vec<f64> =
+            (0..query_weights.rows()).map(|s| query_weights.row(s).iter().sum()).collect();
         Ok(process.row_variance_reduction((&columns, &constants), with_query, &new))
     }
 
-    /// What stage t expects less the constant with each of these rows' histories and one choice of
-    /// treatments: means, and columns of which the covariance is made, but for a thousandth of its trace.
-    pub fn guesses(&self, t: usize, rows: &[usize], treatments: &Table) -> Matrix {
+    /// The expectation of stage t, minus the constant, at these rows' histories and one choice of treatments:
+    /// means, and columns whose outer product is the covariance up to a thousandth of its trace.
+    pub fn mean_and_root(&self, t: usize, rows: &[usize], treatments: &Table) -> Matrix {
         let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
-        let one = self.queries(treatments);
-        let all = self.means_of_rows(t, &one);
+        let queries_once = self.queries(treatments);
+        let row_means = self.means_of_rows(t, &queries_once);
         let repeated = treatments.select_rows(&vec![0; rows.len()]);
         let queries = Queries { constants: vec![0.0; rows.len()], ..self.queries(&repeated) };
         let mut weights = Matrix::zeros(rows.len(), history.rows.rows());
@@ -520,7 +528,7 @@ impl Iterated {
         let covariance = sum_parts(&self.pass(t, Some(&weights), &queries).parts, rows.len());
         let open = crate::linalg::low_rank_factor(&covariance, 1e-3);
         let values = rows.iter().enumerate().flat_map(|(i, row)| {
-            std::iter::once(all[(*row, 0)]).chain(open.row(i).iter().copied()).collect::<Vec<_>>()
+            std::iter::once(row_means[(*row, 0)]).chain(open.row(i).iter().copied()).collect::<Vec<_>>()
         });
         Matrix::from_row_major(rows.len(), 1 + open.cols(), values.collect())
     }

@@ -11,8 +11,8 @@ use crate::table::Table;
 pub enum MediatorMeasure {
     /// At those of both studies, each counting the same. Any kernel.
     Rows,
-    /// By a normal density with their means and standard deviations, column by column, times a mass; a
-    /// Gaussian kernel of numbers. The source's `exp(-u²/2η²) du` has the mass `√(2π) η`.
+    /// A normal density with the means and standard deviations of the columns, times a mass; for a Gaussian
+    /// kernel of numbers. The source's `exp(-u²/2η²) du` has the mass `√(2π) η`.
     Normal {
         /// ν of everything.
         mass: f64,
@@ -38,18 +38,22 @@ impl Normal {
     /// 0, v)/ℓ², of p ≤ 3 integrals over N(0, η²).
     fn chain(&self, u: f64, v: f64, p: usize) -> f64 {
         let (l2, e2) = (self.lengthscale.powi(2), self.sd.powi(2));
-        let (on, off) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
+        let (on, off_diagonal) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
         // |T| and the corners of T⁻¹.
-        let (det, same, other) = match p {
+        let (det, diagonal_entry, other) = match p {
             1 => (on, 1.0 / on, 1.0 / on),
-            2 => (on * on - off * off, on / (on * on - off * off), -off / (on * on - off * off)),
+            2 => (
+                on * on - off_diagonal * off_diagonal,
+                on / (on * on - off_diagonal * off_diagonal),
+                -off_diagonal / (on * on - off_diagonal * off_diagonal),
+            ),
             _ => {
-                let det = on * (on * on - 2.0 * off * off);
-                (det, (on * on - off * off) / det, off * off / det)
+                let det = on * (on * on - 2.0 * off_diagonal * off_diagonal);
+                (det, (on * on - off_diagonal * off_diagonal) / det, off_diagonal * off_diagonal / det)
             }
         };
         let (u, v) = (u - self.center, v - self.center);
-        let inner = (same * (u * u + v * v) + 2.0 * other * u * v) / (l2 * l2);
+        let inner = (diagonal_entry * (u * u + v * v) + 2.0 * other * u * v) / (l2 * l2);
         (0.5 * inner - 0.5 * (u * u + v * v) / l2).exp() / (det * e2.powi(p as i32)).sqrt()
     }
 }
@@ -64,21 +68,22 @@ impl<'k> KernelIntegrals<'k> {
         };
         crate::fit::positive("mass", mass)?;
         let gaussian = only(&kernel.terms).and_then(|term| {
-            let own = only(&term.factors).filter(|own| own.declaration().names.contains(&"gaussian"))?;
-            let (_, lengthscale) = own.values().0.into_iter().find(|(name, _)| *name == "lengthscale")?;
-            Some((term.scale, own.columns(), lengthscale))
+            let factor =
+                only(&term.factors).filter(|factor| factor.declaration().names.contains(&"gaussian"))?;
+            let (_, lengthscale) = factor.values().0.into_iter().find(|(name, _)| *name == "lengthscale")?;
+            Some((term.scale, factor.columns(), lengthscale))
         });
         let Some((scale, columns, lengthscale)) = gaussian else {
             let belongs = "Gaussian kernels of numbers: take the measure of rows".into();
             return Err(Error::Unused { setting: "a normal measure".into(), belongs });
         };
         let units = ColumnScaling::standardised(&places);
-        let each = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
-            let own = places.column(column);
-            let center = own.iter().sum::<f64>() / own.len() as f64;
+        let normals = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
+            let values = places.column(column);
+            let center = values.iter().sum::<f64>() / values.len() as f64;
             Normal { column, center, sd: units.scale[column], lengthscale }
         });
-        Ok(Self::Normal { scale, mass, columns: each.collect() })
+        Ok(Self::Normal { scale, mass, columns: normals.collect() })
     }
 
     /// `∫ .. ∫ k(a, u₁) k(u₁, u₂) .. k(u_p, b) dν(u₁) .. dν(u_p)` of rows, p from 1 to 3.
@@ -94,14 +99,15 @@ impl<'k> KernelIntegrals<'k> {
                 left.matmul(&kernel.cross_gram(places, b))
             }
             Self::Normal { scale, mass, columns } => {
-                let all = scale.powi(p as i32 + 1) * mass.powi(p as i32);
-                let of = |i: usize, j: usize| {
-                    let each =
-                        columns.iter().map(|own| own.chain(a.get(i, own.column), b.get(j, own.column), p));
-                    all * each.product::<f64>()
+                let scale_factor = scale.powi(p as i32 + 1) * mass.powi(p as i32);
+                let integral = |i: usize, j: usize| {
+                    let column_integrals = columns
+                        .iter()
+                        .map(|normal| normal.chain(a.get(i, normal.column), b.get(j, normal.column), p));
+                    scale_factor * column_integrals.product::<f64>()
                 };
                 let values = (0..a.rows()).flat_map(|i| (0..b.rows()).map(move |j| (i, j)));
-                Matrix::from_row_major(a.rows(), b.rows(), values.map(|(i, j)| of(i, j)).collect())
+                Matrix::from_row_major(a.rows(), b.rows(), values.map(|(i, j)| integral(i, j)).collect())
             }
         }
     }
@@ -111,16 +117,17 @@ impl<'k> KernelIntegrals<'k> {
         match self {
             Self::Rows { weighted, .. } => dot(weighted.data(), weighted.data()),
             Self::Normal { scale, mass, columns } => {
-                let of = |own: &Normal| 1.0 / (1.0 + 4.0 * (own.sd / own.lengthscale).powi(2)).sqrt();
-                (scale * mass).powi(2) * columns.iter().map(of).product::<f64>()
+                let integral =
+                    |normal: &Normal| 1.0 / (1.0 + 4.0 * (normal.sd / normal.lengthscale).powi(2)).sqrt();
+                (scale * mass).powi(2) * columns.iter().map(integral).product::<f64>()
             }
         }
     }
 }
 
-/// The one of them.
-fn only<T>(all: &[T]) -> Option<&T> {
-    if let [own] = all { Some(own) } else { None }
+/// The only element of a slice, if it has exactly one.
+fn only<T>(items: &[T]) -> Option<&T> {
+    if let [item] = items { Some(item) } else { None }
 }
 
 #[cfg(test)]
@@ -132,9 +139,9 @@ mod tests {
     fn normal_chains_are_integrals() {
         let places = Table::from_rows(&[[-1.3], [0.4], [2.0], [0.1]]).unwrap();
         let kernel = 1.7 * Kernel::gaussian(&[0.8]);
-        let own =
+        let integrals =
             KernelIntegrals::new(MediatorMeasure::Normal { mass: 2.5 }, &kernel, places.clone()).unwrap();
-        let KernelIntegrals::Normal { columns, .. } = &own else { panic!("not normal") };
+        let KernelIntegrals::Normal { columns, .. } = &integrals else { panic!("not normal") };
         let (center, sd) = (columns[0].center, columns[0].sd);
         let step = 0.05;
         let grid: Vec<[f64; 1]> = (0..320).map(|i| [-8.0 + step * f64::from(i)]).collect();
@@ -153,9 +160,9 @@ mod tests {
         }
         for p in 1..=3 {
             let expected = left.matmul(&kernel.cross_gram(&u, &places));
-            let found = own.chain(&places, &places, p);
-            let off = found.data().iter().zip(expected.data()).map(|(a, b)| (a - b).abs());
-            assert!(off.fold(0.0, f64::max) < 1e-9, "{p}");
+            let actual = integrals.chain(&places, &places, p);
+            let errors = actual.data().iter().zip(expected.data()).map(|(a, b)| (a - b).abs());
+            assert!(errors.fold(0.0, f64::max) < 1e-9, "{p}");
             left = left.matmul(&gram);
         }
         let k = kernel.gram(&u);
@@ -163,7 +170,7 @@ mod tests {
             .flat_map(|i| (0..grid.len()).map(move |j| (i, j)))
             .map(|(i, j)| gram[(i, j)] * k[(i, j)] * weight(grid[i][0]))
             .sum();
-        assert!((sum - own.square()).abs() < 1e-9);
+        assert!((sum - integrals.square()).abs() < 1e-9);
         let sum = Kernel::gaussian(&[1.0]) + Kernel::constant(1.0);
         assert!(KernelIntegrals::new(MediatorMeasure::Normal { mass: 1.0 }, &sum, places).is_err());
     }

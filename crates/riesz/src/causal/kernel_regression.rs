@@ -1,15 +1,16 @@
-//! Regressions on rows: by all of them, or, where they are many, through landmarks.
+//! Kernel regression on rows: through all of them, or, where they are many, through landmarks.
 //!
-//! With places P, which are all rows or few that stand for them, `K̂ = k(P, P)`, `K = k(P, rows)` and a
-//! query's `φ = k(P, query)`, rows count with the weights `E = φᵀW`, and they tell `φᵀQφ` of its variance:
+//! Let P be the points (all rows, or landmarks), `K̂ = k(P, P)`, `K = k(P, rows)` and `φ = k(P, query)` of a
+//! query. Rows have the weights `E = φᵀW`, and they explain `φᵀQφ` of the query's variance:
 //!
 //! ```text
 //! all rows     W = Q = (K + λ)⁻¹
 //! landmarks    D = λ + diag(k - KᵀK̂⁻¹K)     W = (K̂ + K D⁻¹Kᵀ)⁻¹ K D⁻¹     Q = K̂⁻¹ - (K̂ + K D⁻¹Kᵀ)⁻¹
 //! ```
 //!
-//! What landmarks leave unexplained of a row is noise of its own (FITC, Snelson and Ghahramani 2006): where
-//! there are no landmarks rows tell nothing, and where landmarks are the rows both are the same.
+//! The variance of a row that landmarks leave unexplained is additional noise of this row (FITC, Snelson and
+//! Ghahramani 2006): far from landmarks rows explain nothing, and where landmarks are the rows both forms
+//! agree.
 
 use super::fitc_kernel::FitcKernel;
 use crate::error::Result;
@@ -29,102 +30,104 @@ pub(super) enum KernelRegression {
 /// L of `K̂ = LLᵀ`, C of `I + L⁻¹K D⁻¹KᵀL⁻ᵀ = CCᵀ`, and W.
 #[derive(Debug, Clone)]
 pub(super) struct FitcFactors {
-    own: Cholesky,
+    landmark_factor: Cholesky,
     explained_covariance: Cholesky,
     weights: Matrix,
-    /// Of what counts as noise of rows the mean share that landmarks leave unexplained.
+    /// The mean share of the noise of rows that comes from what landmarks leave unexplained.
     unexplained: f64,
 }
 
-/// Of queries what their places say, and of that what landmarks are not told.
-type Halves = (Matrix, Option<Matrix>);
+/// Whitened columns of queries: with the factor of the points, and, for landmarks, with the factor of the
+/// posterior.
+type WhitenedColumns = (Matrix, Option<Matrix>);
 
 impl KernelRegression {
-    /// By all rows, with their kernel and the ridge. Cost n³/3.
-    pub fn rows(gram: Matrix, what: &'static str) -> Result<Self> {
-        Ok(Self::Rows(Cholesky::new(gram, what)?))
+    /// Regression through all rows, given their kernel plus the ridge. Cost n³/3.
+    pub fn rows(gram: Matrix, matrix_name: &'static str) -> Result<Self> {
+        Ok(Self::Rows(Cholesky::new(gram, matrix_name)?))
     }
 
-    /// Through landmarks, by their kernel with each other and with rows, and that of each row with itself.
-    /// Cost n m² for n rows and m landmarks.
+    /// Regression through landmarks, given their kernel with each other and with rows, and the kernel of each
+    /// row with itself. Cost n m² for n rows and m landmarks.
     pub fn landmarks(gram: Matrix, with_rows: Matrix, diagonal: &[f64], ridge: f64) -> Result<Self> {
-        let (low, mut half) = FitcKernel::new(gram, with_rows, diagonal)?;
+        let (low, mut whitened) = FitcKernel::new(gram, with_rows, diagonal)?;
         let unexplained = low.unexplained_share(ridge);
         let roots: Vec<f64> = low.residual_variances.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
         let scale = |m: &mut Matrix| {
             (0..m.rows()).for_each(|a| m.row_mut(a).iter_mut().zip(&roots).for_each(|(v, r)| *v *= r));
         };
-        scale(&mut half);
-        let mut known = half.matmul(&half.transpose());
+        scale(&mut whitened);
+        let mut known = whitened.matmul(&whitened.transpose());
         known.add_diagonal(|_| 1.0);
         let known = Cholesky::new(known, "what rows tell of the landmarks")?;
-        known.solve_lower_in_place(&mut half);
-        known.solve_upper_in_place(&mut half);
-        low.factor.solve_upper_in_place(&mut half);
-        scale(&mut half);
+        known.solve_lower_in_place(&mut whitened);
+        known.solve_upper_in_place(&mut whitened);
+        low.factor.solve_upper_in_place(&mut whitened);
+        scale(&mut whitened);
         Ok(Self::FitcFactors(Box::new(FitcFactors {
-            own: low.factor,
+            landmark_factor: low.factor,
             explained_covariance: known,
-            weights: half,
+            weights: whitened,
             unexplained,
         })))
     }
 
-    /// How many rows it has seen.
+    /// The number of rows.
     pub fn row_count(&self) -> usize {
         match self {
             Self::Rows(factor) => factor.size(),
-            Self::FitcFactors(few) => few.weights.cols(),
+            Self::FitcFactors(factors) => factors.weights.cols(),
         }
     }
 
-    /// How many points queries are related to: its rows, or landmarks.
+    /// The number of points: rows, or landmarks.
     pub fn point_count(&self) -> usize {
         match self {
             Self::Rows(factor) => factor.size(),
-            Self::FitcFactors(few) => few.own.size(),
+            Self::FitcFactors(factors) => factors.landmark_factor.size(),
         }
     }
 
-    /// Of what counts as noise of rows the mean share that landmarks leave unexplained, if there are any.
+    /// The mean share of the noise of rows that comes from what landmarks leave unexplained, if there are
+    /// landmarks.
     pub fn unexplained(&self) -> Option<f64> {
         match self {
             Self::Rows(_) => None,
-            Self::FitcFactors(few) => Some(few.unexplained),
+            Self::FitcFactors(factors) => Some(factors.unexplained),
         }
     }
 
-    /// Coefficients over places of numbers of rows, `W h`.
+    /// Coefficients over points for numbers given at rows, `W h`.
     pub fn solve(&self, h: &[f64]) -> Vec<f64> {
         match self {
             Self::Rows(factor) => factor.solve_vector(h),
-            Self::FitcFactors(few) => few.weights.matvec(h),
+            Self::FitcFactors(factors) => factors.weights.matvec(h),
         }
     }
 
-    /// The same of many numbers of each row: `W h`, places × columns of h.
+    /// Coefficients for several numbers of each row: `W h`, points × columns of h.
     pub fn solve_matrix(&self, h: Matrix) -> Matrix {
         match self {
             Self::Rows(factor) => factor.solve(h),
-            Self::FitcFactors(few) => few.weights.matmul(&h),
+            Self::FitcFactors(factors) => factors.weights.matmul(&h),
         }
     }
 
-    /// `W K Wᵀ` of a kernel between rows, by `W Kᵀ` with points: exact where these are all rows, and else of
-    /// low rank.
+    /// `W K Wᵀ` for a kernel between rows, from `W Kᵀ` with points: exact where these are all rows, and
+    /// otherwise of low rank.
     ///
     /// # Errors
     /// As [`LowRank::new`].
     pub fn weighted_kernel(
         &self,
-        turned: &Matrix,
+        solved: &Matrix,
         (kernel, points): (&Kernel, &Table),
         rows: &Table,
     ) -> Result<Matrix> {
-        let Self::FitcFactors(few) = self else { return Ok(self.solve_matrix(turned.transpose())) };
+        let Self::FitcFactors(factors) = self else { return Ok(self.solve_matrix(solved.transpose())) };
         let with_rows = kernel.cross_gram(points, rows);
         let (low, _) = FitcKernel::new(kernel.gram(points), with_rows, &kernel.diagonal(rows))?;
-        Ok(low.weighted_quadratic_form(&few.weights, &turned.transpose()))
+        Ok(low.weighted_quadratic_form(&factors.weights, &solved.transpose()))
     }
 
     /// E and `φᵀQφ`: queries × rows, and queries × queries.
@@ -132,11 +135,13 @@ impl KernelRegression {
         match self {
             Self::Rows(factor) => {
                 factor.solve_lower_in_place(&mut phi);
-                let told = phi.transpose_matmul(&phi);
+                let explained = phi.transpose_matmul(&phi);
                 factor.solve_upper_in_place(&mut phi);
-                (phi.transpose(), told)
+                (phi.transpose(), explained)
             }
-            Self::FitcFactors(few) => (phi.transpose_matmul(&few.weights), self.explained_covariance(&phi)),
+            Self::FitcFactors(factors) => {
+                (phi.transpose_matmul(&factors.weights), self.explained_covariance(&phi))
+            }
         }
     }
 
@@ -144,64 +149,71 @@ impl KernelRegression {
     pub fn weights(&self, phi: &Matrix) -> Matrix {
         match self {
             Self::Rows(factor) => factor.solve(phi.clone()).transpose(),
-            Self::FitcFactors(few) => phi.transpose_matmul(&few.weights),
+            Self::FitcFactors(factors) => phi.transpose_matmul(&factors.weights),
         }
     }
 
-    /// What is known of queries, as a difference of squares.
-    fn whitened_pair(&self, phi: &Matrix) -> Halves {
-        let mut half = phi.clone();
+    /// The whitened columns of queries, whose inner products are the explained covariance, as a difference.
+    fn whitened_pair(&self, phi: &Matrix) -> WhitenedColumns {
+        let mut whitened = phi.clone();
         match self {
             Self::Rows(factor) => {
-                factor.solve_lower_in_place(&mut half);
-                (half, None)
+                factor.solve_lower_in_place(&mut whitened);
+                (whitened, None)
             }
-            Self::FitcFactors(few) => {
-                few.own.solve_lower_in_place(&mut half);
-                let mut left = half.clone();
-                few.explained_covariance.solve_lower_in_place(&mut left);
-                (half, Some(left))
+            Self::FitcFactors(factors) => {
+                factors.landmark_factor.solve_lower_in_place(&mut whitened);
+                let mut left = whitened.clone();
+                factors.explained_covariance.solve_lower_in_place(&mut left);
+                (whitened, Some(left))
             }
         }
     }
 
     /// `φᵀQφ`.
     pub fn explained_covariance(&self, phi: &Matrix) -> Matrix {
-        let own = self.whitened_pair(phi);
-        explained_cross(&own, &own)
+        let columns = self.whitened_pair(phi);
+        explained_cross(&columns, &columns)
     }
 
     /// The diagonal of [`known`](Self::known).
     pub fn explained_variances(&self, phi: &Matrix) -> Vec<f64> {
-        let (half, left) = self.whitened_pair(phi);
-        let mut told = squares(&half);
+        let (whitened, left) = self.whitened_pair(phi);
+        let mut explained = squares(&whitened);
         if let Some(left) = left {
-            told.iter_mut().zip(squares(&left)).for_each(|(v, l)| *v -= l);
+            explained.iter_mut().zip(squares(&left)).for_each(|(v, l)| *v -= l);
         }
-        told
+        explained
     }
 
-    /// Of new rows, as if they were seen by the same places: their covariance with queries (rows × queries),
-    /// and their variances without noise. By the kernels of places with queries and with rows, of rows with
-    /// queries, and of rows with themselves.
+    /// The posterior of new rows, represented by the same points: their covariance with queries (rows ×
+    /// queries), and their variances without noise. The arguments are the kernels of points with queries and
+    /// with rows, of rows with queries, and of rows with themselves.
     pub fn posterior_of_rows(
         &self,
         phi: &Matrix,
         with_rows: &Matrix,
         with_queries: Matrix,
-        own: &[f64],
+        prior_variances: &[f64],
     ) -> (Matrix, Vec<f64>) {
         let (of_rows, of_queries) = (self.whitened_pair(with_rows), self.whitened_pair(phi));
-        let told = squares(&of_rows.0);
-        let mut variances: Vec<f64> = own.iter().zip(told).map(|(own, told)| (own - told).max(0.0)).collect();
+        let explained = squares(&of_rows.0);
+        let mut variances: Vec<f64> = prior_variances
+            .iter()
+            .zip(explained)
+            .map(|(prior, explained_variance)| (prior - explained_variance).max(0.0))
+            .collect();
         if let (Some(left), Some(of_queries)) = (&of_rows.1, &of_queries.1) {
-            // What landmarks are not told, by which alone rows tell of queries.
+            // The landmarks' posterior, through which alone rows are informative about queries.
             variances.iter_mut().zip(squares(left)).for_each(|(v, open)| *v += open);
             return (left.transpose_matmul(of_queries), variances);
         }
         let mut open = with_queries;
-        let told = explained_cross(&of_rows, &of_queries);
-        open.data_mut().iter_mut().zip(told.data()).for_each(|(v, told)| *v -= told);
+        let explained = explained_cross(&of_rows, &of_queries);
+        open.data_mut()
+            .iter_mut()
+            .zip(explained.data())
+            .for_each(|(v, explained_entry)| *v -= explained_entry);
         (open, variances)
     }
 
@@ -209,26 +221,28 @@ impl KernelRegression {
     pub fn inverse(&self) -> Matrix {
         match self {
             Self::Rows(factor) => factor.inverse(),
-            Self::FitcFactors(few) => self.explained_covariance(&Matrix::identity(few.own.size())),
+            Self::FitcFactors(factors) => {
+                self.explained_covariance(&Matrix::identity(factors.landmark_factor.size()))
+            }
         }
     }
 }
 
-/// `φᵀQψ` of two lots of queries.
-fn explained_cross((half, left): &Halves, (other, other_left): &Halves) -> Matrix {
-    let mut told = half.transpose_matmul(other);
+/// `φᵀQψ` for two sets of queries.
+fn explained_cross((half, left): &WhitenedColumns, (other, other_left): &WhitenedColumns) -> Matrix {
+    let mut explained = half.transpose_matmul(other);
     if let (Some(left), Some(other)) = (left, other_left) {
         let less = left.transpose_matmul(other);
-        told.data_mut().iter_mut().zip(less.data()).for_each(|(v, l)| *v -= l);
+        explained.data_mut().iter_mut().zip(less.data()).for_each(|(v, l)| *v -= l);
     }
-    told
+    explained
 }
 
-/// Of columns.
-fn squares(half: &Matrix) -> Vec<f64> {
-    let mut sums = vec![0.0; half.cols()];
-    for i in 0..half.rows() {
-        sums.iter_mut().zip(half.row(i)).for_each(|(sum, v)| *sum += v * v);
+/// Squared lengths of the columns.
+fn squares(columns: &Matrix) -> Vec<f64> {
+    let mut sums = vec![0.0; columns.cols()];
+    for i in 0..columns.rows() {
+        sums.iter_mut().zip(columns.row(i)).for_each(|(sum, v)| *sum += v * v);
     }
     sums
 }
@@ -238,61 +252,63 @@ mod tests {
     use super::*;
     use crate::linalg::{dot, lu_solve};
 
-    /// Against Gaussian conditioning on all rows, whose covariance with each other and with the query goes
-    /// through landmarks but for gaps of their own.
+    /// Regression through landmarks agrees with Gaussian conditioning on all rows, whose covariances pass
+    /// through the landmarks except for their own gaps.
     #[test]
     fn landmarks_condition_on_all_rows() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);
-        let at = |count: usize, step: f64| {
+        let table = |count: usize, step: f64| {
             Table::from_rows(&(0..count).map(|i| [(step * i as f64).sin() * 2.0]).collect::<Vec<_>>())
                 .unwrap()
         };
-        let (rows, points, asked) = (at(25, 1.7), at(5, 2.9), at(3, 0.8));
-        let (own, with_rows) = (kernel.gram(&points), kernel.cross_gram(&points, &rows));
+        let (rows, points, queries) = (table(25, 1.7), table(5, 2.9), table(3, 0.8));
+        let (gram, with_rows) = (kernel.gram(&points), kernel.cross_gram(&points, &rows));
         let diagonal = kernel.diagonal(&rows);
         let (ridge, n, m) = (0.2, 25, 5);
-        let solver = KernelRegression::landmarks(own.clone(), with_rows.clone(), &diagonal, ridge).unwrap();
-        let through: Vec<Vec<f64>> = (0..n).map(|i| lu_solve(&own, &with_rows.column(i))).collect();
-        let mut all = Matrix::zeros(n, n);
+        let solver = KernelRegression::landmarks(gram.clone(), with_rows.clone(), &diagonal, ridge).unwrap();
+        let projections: Vec<Vec<f64>> = (0..n).map(|i| lu_solve(&gram, &with_rows.column(i))).collect();
+        let mut covariance = Matrix::zeros(n, n);
         for i in 0..n {
             for j in 0..n {
-                let low = dot(&through[i], &with_rows.column(j));
-                all[(i, j)] = if i == j { diagonal[i] + ridge } else { low };
+                let low = dot(&projections[i], &with_rows.column(j));
+                covariance[(i, j)] = if i == j { diagonal[i] + ridge } else { low };
             }
         }
-        let phi = kernel.cross_gram(&points, &asked);
-        let (weights, told) = solver.weights_and_explained(phi.clone());
+        let phi = kernel.cross_gram(&points, &queries);
+        let (weights, explained) = solver.weights_and_explained(phi.clone());
         for q in 0..3 {
-            let with_query: Vec<f64> = (0..n).map(|i| dot(&through[i], &phi.column(q))).collect();
-            let expected = lu_solve(&all, &with_query);
+            let with_query: Vec<f64> = (0..n).map(|i| dot(&projections[i], &phi.column(q))).collect();
+            let expected = lu_solve(&covariance, &with_query);
             for i in 0..n {
                 assert!((weights[(q, i)] - expected[i]).abs() < 1e-7, "{} {}", weights[(q, i)], expected[i]);
             }
             for other in 0..3 {
-                let crossed: Vec<f64> = (0..n).map(|i| dot(&through[i], &phi.column(other))).collect();
-                assert!((told[(q, other)] - dot(&expected, &crossed)).abs() < 1e-7);
+                let crossed: Vec<f64> = (0..n).map(|i| dot(&projections[i], &phi.column(other))).collect();
+                assert!((explained[(q, other)] - dot(&expected, &crossed)).abs() < 1e-7);
             }
-            assert!((solver.explained_variances(&phi)[q] - told[(q, q)]).abs() < 1e-12);
+            assert!((solver.explained_variances(&phi)[q] - explained[(q, q)]).abs() < 1e-12);
         }
-        let gap = |i: usize| diagonal[i] - dot(&through[i], &with_rows.column(i));
+        let gap = |i: usize| diagonal[i] - dot(&projections[i], &with_rows.column(i));
         let share = (0..n).map(|i| gap(i) / (gap(i) + ridge)).sum::<f64>() / n as f64;
         assert!((solver.unexplained().unwrap() - share).abs() < 1e-8 && share > 1e-3, "{share}");
         let q = solver.inverse();
-        assert!((dot(&q.matvec(&phi.column(0)), &phi.column(0)) - told[(0, 0)]).abs() < 1e-10);
+        assert!((dot(&q.matvec(&phi.column(0)), &phi.column(0)) - explained[(0, 0)]).abs() < 1e-10);
         assert_eq!(q.rows(), m);
     }
 
-    /// What one more row tells, against a refit that has it, by all rows and by the same landmarks.
+    /// The reduction by a further row agrees with a refit that includes it, for all rows and for fixed
+    /// landmarks.
     #[test]
     fn new_rows_tell_what_refits_say() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);
-        let at = |values: &[f64]| Table::from_rows(&values.iter().map(|v| [*v]).collect::<Vec<_>>()).unwrap();
+        let table =
+            |values: &[f64]| Table::from_rows(&values.iter().map(|v| [*v]).collect::<Vec<_>>()).unwrap();
         let rows: Vec<f64> = (0..20).map(|i| (1.7 * f64::from(i)).sin() * 2.0).collect();
-        let (asked, new, ridge) = (at(&[0.3, -1.1]), 0.7, 0.2);
-        let points = at(&[-1.8, -0.2, 0.4, 1.5]);
-        let fit = |rows: &[f64], through: bool| {
-            let x = at(rows);
-            if through {
+        let (queries, new, ridge) = (table(&[0.3, -1.1]), 0.7, 0.2);
+        let points = table(&[-1.8, -0.2, 0.4, 1.5]);
+        let fit = |rows: &[f64], with_landmarks: bool| {
+            let x = table(rows);
+            if with_landmarks {
                 let with_rows = kernel.cross_gram(&points, &x);
                 KernelRegression::landmarks(kernel.gram(&points), with_rows, &kernel.diagonal(&x), ridge)
                     .unwrap()
@@ -302,22 +318,25 @@ mod tests {
                 KernelRegression::rows(gram, "rows").unwrap()
             }
         };
-        let more: Vec<f64> = rows.iter().copied().chain([new]).collect();
-        for through in [false, true] {
-            let (before, after) = (fit(&rows, through), fit(&more, through));
-            let places = |own: &[f64]| if through { points.clone() } else { at(own) };
-            let (x, new) = (places(&rows), at(&[new]));
-            let (phi, with_rows) = (kernel.cross_gram(&x, &asked), kernel.cross_gram(&x, &new));
-            let with_queries = kernel.cross_gram(&new, &asked);
+        let extended: Vec<f64> = rows.iter().copied().chain([new]).collect();
+        for with_landmarks in [false, true] {
+            let (before, after) = (fit(&rows, with_landmarks), fit(&extended, with_landmarks));
+            let places = |values: &[f64]| if with_landmarks { points.clone() } else { table(values) };
+            let (x, new) = (places(&rows), table(&[new]));
+            let (phi, with_rows) = (kernel.cross_gram(&x, &queries), kernel.cross_gram(&x, &new));
+            let with_queries = kernel.cross_gram(&new, &queries);
             let (crossed, open) =
                 before.posterior_of_rows(&phi, &with_rows, with_queries, &kernel.diagonal(&new));
-            let told = [
+            let explained = [
                 before.explained_variances(&phi),
-                after.explained_variances(&kernel.cross_gram(&places(&more), &asked)),
+                after.explained_variances(&kernel.cross_gram(&places(&extended), &queries)),
             ];
             for q in 0..2 {
                 let lowered = crossed[(0, q)].powi(2) / (open[0] + ridge);
-                assert!((told[1][q] - told[0][q] - lowered).abs() < 1e-8, "{through} {lowered}");
+                assert!(
+                    (explained[1][q] - explained[0][q] - lowered).abs() < 1e-8,
+                    "{with_landmarks} {lowered}"
+                );
                 assert!(lowered > 1e-6);
             }
         }

@@ -1,8 +1,8 @@
-//! Through which mediators an effect goes: the outcome is a function of these, and an effect a sum of that
-//! function over the rows of the first study.
+//! Effects as sums over mediators: the outcome is a function of the mediators, and an effect a weighted sum
+//! of this function over the rows of the first study.
 
 use super::effect::{Effect, Model};
-use super::study_chain::{Link, Outcome};
+use super::study_chain::{ChainedOutcome, StudyLink};
 use crate::error::{Error, Result, unused};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
@@ -13,42 +13,47 @@ use crate::table::Table;
 pub struct MediatorSum {
     /// Queries × rows.
     pub weights: Matrix,
-    /// What the outcome is expected to be at mediators, f, whose intercept is β₀.
+    /// The posterior mean of the outcome at mediators, f, whose intercept is β₀.
     pub outcome: KernelExpansion,
     /// The mediators of these rows, y.
     pub mediators: Table,
 }
 
 impl Effect {
-    /// The effect at treatments as sums over the mediators that the first study's rows have, by weight of the
-    /// mixture. Shapley values of f at these rows, summed by the same weights, are what goes through each
-    /// mediator; they are linear in f (Shapley's axiom). Cost n³ each.
+    /// The effect at treatments as sums over the mediators of the first study's rows, with the weights of the
+    /// mixture. Shapley values of f at these rows, summed with the same weights, are the parts of the effect
+    /// that each mediator carries; they are linear in f (Shapley's axiom). Cost n³ each.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Unused`] where the outcome depends on covariates that studies share.
     pub fn as_mediator_sums(&self, treatments: &Table) -> Result<Vec<(f64, MediatorSum)>> {
-        let each = self.models().map(|(weight, model)| match model {
+        let sums = self.models().map(|(weight, model)| match model {
             Model::Link(link) => Ok((weight, link.as_mediator_sums(treatments)?)),
             Model::Iterated(_) => Err(unused("through which mediators it goes", "effects across studies")),
         });
-        each.collect()
+        sums.collect()
     }
 }
 
-impl Outcome {
-    /// Its mean.
+impl ChainedOutcome {
+    /// The posterior mean.
     fn mean(&self) -> Result<KernelExpansion> {
         match self {
-            Self::Process(own) => {
-                let coef = Matrix::column_vector(own.coef().to_vec());
-                KernelExpansion::new(own.kernel().clone(), own.points().clone(), coef, vec![own.constant])
+            Self::Process(process) => {
+                let coef = Matrix::column_vector(process.coef().to_vec());
+                KernelExpansion::new(
+                    process.kernel().clone(),
+                    process.points().clone(),
+                    coef,
+                    vec![process.constant],
+                )
             }
-            Self::Link(own) => own.mean(),
+            Self::Link(link) => link.mean(),
         }
     }
 }
 
-impl Link {
+impl StudyLink {
     fn as_mediator_sums(&self, treatments: &Table) -> Result<MediatorSum> {
         if self.shares() {
             let belongs = "effects whose studies share no covariates that the outcome depends on";

@@ -1,15 +1,15 @@
 //! Causal data fusion: effects across studies of which none measured both the treatment and the outcome.
 //!
-//! [`Graph`] says what causes what. [`identify`] says whether, how and under which assumptions an effect
-//! follows from it and the columns that studies have, or refuses with the path that is open and what would
-//! help ([`IdentificationError`]). A graph is never learnt from data. [`gather`] makes [`Studies`] of tables,
-//! [`Fusion`] learns the effect from these, and [`Effect`] says it with a joint band, by what leaves it
-//! unsure, of all people or of others ([`TargetPopulation`]); an [`Estimand`] is what is asked of it.
-//! [`AcquisitionSearch`] says which treatments to try next, and [`UpdatedEffect`] what is believed after some
-//! were.
-//! [`effect_formula`] decides by the complete algorithm whether any formula of what was measured gives an
-//! effect, [`sequential_adjustment`] finds covariates for treatments in time, and [`instrument`] instruments.
-//! Source: Chau 2023 (thesis), chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
+//! A [`Graph`] holds the causal structure; it is never learnt from data. [`identify`] decides whether, how
+//! and under which assumptions an effect follows from the graph and the columns of the studies, or refuses
+//! with the open path and what would help ([`IdentificationError`]). [`gather`] prepares [`Studies`] from
+//! tables, [`CausalFusion`] learns the effect from these, and an [`Effect`] holds its joint posterior, with
+//! the uncertainty by cause, for the study's population or another one ([`TargetPopulation`]); an
+//! [`Estimand`] is the quantity that is estimated. [`AcquisitionSearch`] suggests treatments to try next, and
+//! [`UpdatedEffect`] is the posterior after some trials. [`effect_formula`] decides with the complete
+//! algorithm whether any formula of the measured variables gives an effect, [`sequential_adjustment`] finds
+//! covariates for treatments in time, and [`instrument`] finds instruments. Sources: Chau 2023 (thesis),
+//! chapter 4; Pearl 2009; van der Zander, Liśkiewicz and Textor 2019.
 
 mod acquisition;
 mod adjustment;
@@ -70,14 +70,14 @@ pub use acquisition::{Acquisition, log_expected_improvement};
 pub use bayesian_optimisation::{AcquisitionSearch, Incumbent, Suggestion, TreatmentArm};
 pub use caveats::{Caveat, caveats};
 pub use domain::Domain;
-pub use effect::{Effect, Told};
+pub use effect::{Effect, EffectEstimate};
 pub use effect_prior::EffectPrior;
 pub use estimand::{Estimand, EstimandWeights};
 pub use formula::{EffectFormula, Formula};
-pub use fusion::Fusion;
+pub use fusion::CausalFusion;
 pub use general::{Hedge, effect_formula};
 pub use graph::Graph;
-pub use identification::{Bridge, How, Identification, Query, Source, Strategy};
+pub use identification::{Bridge, CausalQuery, EffectStrategy, Identification, Provenance, Strategy};
 pub use identify::identify;
 pub use instrument::{Instrument, instrument};
 pub use kernel_integrals::MediatorMeasure;

@@ -1,20 +1,20 @@
-//! Normal numbers with a covariance.
+//! Draws from normal distributions with a given covariance.
 
 use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, StandardNormal};
 
-/// Independent draws with a covariance, one a column. Rounding of what the covariance is the difference of,
-/// whose diagonal is of size `scale`, may leave nothing of it.
+/// Independent draws with a covariance, one per column. The covariance may be a difference of matrices whose
+/// diagonal is of size `scale`, so that rounding may leave nothing of it.
 pub(super) fn normal_draws(
     covariance: Matrix,
     scale: f64,
     draws: usize,
-    what: &'static str,
+    matrix_name: &'static str,
     random: &mut Random,
 ) -> Result<Matrix> {
     let n = covariance.rows();
-    let factor = Cholesky::with_jitter_scale(covariance, scale.max(1e-200), what)?;
+    let factor = Cholesky::with_jitter_scale(covariance, scale.max(1e-200), matrix_name)?;
     let normals = (0..n * draws).map(|_| random.sample(StandardNormal)).collect();
     Ok(factor.lower_times(&Matrix::from_row_major(n, draws, normals)))
 }

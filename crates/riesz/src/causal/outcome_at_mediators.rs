@@ -1,4 +1,4 @@
-//! An outcome at the mediators of a study's rows, as it is believed before any row of it is seen.
+//! The prior of an outcome at the mediators of a study's rows.
 
 use super::fitc_kernel::FitcKernel;
 use crate::error::Result;
@@ -18,15 +18,15 @@ pub(super) struct OutcomeAtMediators {
 #[derive(Debug, Clone)]
 enum MediatorKernel {
     All(Matrix),
-    /// Of so many rows that this is too large: through the outcome's points.
+    /// Through the outcome's points, where there are too many rows for all pairs.
     Points(FitcKernel),
 }
 
 impl OutcomeAtMediators {
     /// All pairs of rows, or through the outcome's points.
-    pub fn new((points, kernel): (&Table, &Kernel), y: &Table, all: bool) -> Result<Self> {
+    pub fn new((points, kernel): (&Table, &Kernel), y: &Table, all_pairs: bool) -> Result<Self> {
         let with_points = kernel.cross_gram(points, y);
-        if all {
+        if all_pairs {
             return Ok(Self { cross_covariance: with_points, between: MediatorKernel::All(kernel.gram(y)) });
         }
         let (low, _) = FitcKernel::new(kernel.gram(points), with_points.clone(), &kernel.diagonal(y))?;
@@ -38,8 +38,8 @@ impl OutcomeAtMediators {
         &self.cross_covariance
     }
 
-    /// Of what counts as noise of the outcome at rows, beside so much, the mean share that its points leave
-    /// unexplained; 0 of all pairs.
+    /// The mean share of the outcome's noise at rows that its points leave unexplained, where the noise is
+    /// `noise` besides; 0 for all pairs.
     pub fn unexplained(&self, noise: f64) -> f64 {
         match &self.between {
             MediatorKernel::All(_) => 0.0,
@@ -60,18 +60,18 @@ impl OutcomeAtMediators {
     }
 }
 
-/// S and g with `f₀(P)ᵀ S f₀(P) + g` the mean of f₀² over places, P the outcome's points by which it is known
-/// but for gaps.
+/// S and g such that `f₀(P)ᵀ S f₀(P) + g` is the mean of f₀² over rows, where P are the outcome's points,
+/// which determine f₀ up to residual variances.
 ///
 /// # Errors
 /// As [`LowRank::new`].
 pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), places: &Table) -> Result<(Matrix, f64)> {
     let with_places = kernel.cross_gram(points, places);
-    let (low, mut half) = FitcKernel::new(kernel.gram(points), with_places, &kernel.diagonal(places))?;
+    let (low, mut whitened) = FitcKernel::new(kernel.gram(points), with_places, &kernel.diagonal(places))?;
     let count = places.rows() as f64;
     let gap = low.residual_variances.iter().sum::<f64>() / count;
-    low.factor.solve_upper_in_place(&mut half);
-    let mut square = half.matmul(&half.transpose());
+    low.factor.solve_upper_in_place(&mut whitened);
+    let mut square = whitened.matmul(&whitened.transpose());
     square.data_mut().iter_mut().for_each(|v| *v /= count);
     Ok((square, gap))
 }

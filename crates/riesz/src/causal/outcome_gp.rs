@@ -1,9 +1,8 @@
-//! What the last study says of the outcome: Gaussian process regression around a constant that is not known
-//! either.
+//! The process of the outcome in the last study: Gaussian process regression around an unknown constant.
 //!
-//! `t_i = β₀ + f₀(ỹ_i) + ε_i` with `f₀ ~ GP(0, k)`, `β₀ ~ N(mean of t, level)` and ε of variance `noise`. The
-//! constant is told apart from f₀, as an effect averages f₀ by weights that need not add up to 1, and β₀ is
-//! what it returns to where nothing is known.
+//! `t_i = β₀ + f₀(ỹ_i) + ε_i` with `f₀ ~ GP(0, k)`, `β₀ ~ N(mean of t, intercept_variance)` and ε of variance
+//! `noise`. The constant is kept apart from f₀, because an effect averages f₀ with weights that need not add
+//! up to 1, and returns to β₀ without data.
 
 use super::kernel_regression::KernelRegression;
 use super::normal_draws::{mean_diagonal, normal_draws};
@@ -47,13 +46,13 @@ impl OutcomeGpParameters {
         out
     }
 
-    /// `log p(t)`, with what slopes are made of.
+    /// `log p(t)`, with the factor and the coefficients that the gradient needs.
     fn likelihood(&self, x: &Table, t: &[f64]) -> Result<(f64, Cholesky, Vec<f64>)> {
         let factor = Cholesky::new(self.covariance(x), "covariance of the outcome")?;
-        let rest = centred(t).1;
-        let coef = factor.solve_vector(&rest);
-        let value =
-            -0.5 * (dot(&coef, &rest) + factor.log_det() + t.len() as f64 * std::f64::consts::TAU.ln());
+        let centred_targets = centred(t).1;
+        let coef = factor.solve_vector(&centred_targets);
+        let value = -0.5
+            * (dot(&coef, &centred_targets) + factor.log_det() + t.len() as f64 * std::f64::consts::TAU.ln());
         Ok((value, factor, coef))
     }
 
@@ -62,15 +61,16 @@ impl OutcomeGpParameters {
         Ok(self.likelihood(x, t)?.0)
     }
 
-    /// `log p(t)` and its slopes by the logarithms of kernel and noise; the level stays. Cost n³.
+    /// `log p(t)` and its derivatives in the logarithms of the kernel's parameters and the noise; the
+    /// variance of the constant is fixed. Cost n³.
     pub(super) fn log_evidence_and_gradient(&self, x: &Table, t: &[f64]) -> Result<(f64, Vec<f64>)> {
         let (value, factor, coef) = self.likelihood(x, t)?;
-        let mut by = factor.inverse();
+        let mut weights = factor.inverse();
         for i in 0..t.len() {
-            by.row_mut(i).iter_mut().zip(&coef).for_each(|(v, a)| *v = 0.5 * (coef[i] * a - *v));
+            weights.row_mut(i).iter_mut().zip(&coef).for_each(|(v, a)| *v = 0.5 * (coef[i] * a - *v));
         }
-        let mut slopes = self.kernel.gradient(x, &by);
-        slopes.push(self.noise * (0..t.len()).map(|i| by[(i, i)]).sum::<f64>());
+        let mut slopes = self.kernel.gradient(x, &weights);
+        slopes.push(self.noise * (0..t.len()).map(|i| weights[(i, i)]).sum::<f64>());
         Ok((value, slopes))
     }
 }
@@ -82,7 +82,7 @@ fn centred(t: &[f64]) -> (f64, Vec<f64>) {
 }
 
 impl OutcomeGp {
-    /// Of rows, which it sees through landmarks if there are any.
+    /// Fits the process to rows, through landmarks if there are any.
     pub fn new(
         study: usize,
         (x, t): (&Table, &[f64]),
@@ -118,8 +118,8 @@ impl OutcomeGp {
                 )?
             }
         };
-        let (mean, rest) = centred(t);
-        let coef = solver.solve(&rest);
+        let (mean, centred_targets) = centred(t);
+        let coef = solver.solve(&centred_targets);
         let constant = mean + level * coef.iter().sum::<f64>();
         Ok(Self { study, points: landmarks.unwrap_or(x).clone(), parameters, solver, coef, constant })
     }
@@ -137,7 +137,8 @@ impl OutcomeGp {
         matches!(self.solver, KernelRegression::Rows(_))
     }
 
-    /// Of what counts as noise of rows the mean share that landmarks leave unexplained, if there are any.
+    /// The mean share of the noise of rows that comes from what landmarks leave unexplained, if there are
+    /// landmarks.
     pub fn unexplained_share(&self) -> Option<f64> {
         self.solver.unexplained()
     }
@@ -178,12 +179,13 @@ impl OutcomeGp {
         self.solver.inverse()
     }
 
-    /// The mean squared error of the outcome for rows that are left out, where all rows are seen: residuals
-    /// are `(V⁻¹t)_i / (V⁻¹)_ii`.
+    /// The mean squared leave-one-out error of the outcome, where all rows are used: residuals are `(V⁻¹t)_i
+    /// / (V⁻¹)_ii`.
     pub fn loo_mse(&self) -> f64 {
         let inverse = self.solver.inverse();
-        let each = self.coef.iter().enumerate().map(|(i, own)| (own / inverse[(i, i)]).powi(2));
-        each.sum::<f64>() / self.coef.len() as f64
+        let squared_errors =
+            self.coef.iter().enumerate().map(|(i, coefficient)| (coefficient / inverse[(i, i)]).powi(2));
+        squared_errors.sum::<f64>() / self.coef.len() as f64
     }
 
     /// The means of f₀ by columns over its points.
@@ -196,8 +198,8 @@ impl OutcomeGp {
         let mut out = columns.clone();
         if self.parameters.intercept_variance > 0.0 {
             for i in 0..out.rows() {
-                let own = out.row_mut(i).iter_mut().zip(constants);
-                own.for_each(|(v, c)| *v += self.parameters.intercept_variance * c);
+                let row = out.row_mut(i).iter_mut().zip(constants);
+                row.for_each(|(v, c)| *v += self.parameters.intercept_variance * c);
             }
         }
         out
@@ -208,13 +210,13 @@ impl OutcomeGp {
     }
 
     /// The posterior covariance of functionals.
-    pub fn covariance(&self, given: &Functionals) -> Matrix {
-        let with_points = self.with_points(&given.columns, &given.constants);
+    pub fn covariance(&self, functionals: &Functionals) -> Matrix {
+        let with_points = self.with_points(&functionals.columns, &functionals.constants);
         let mut out = self.solver.explained_covariance(&with_points);
-        for (j, c) in given.constants.iter().enumerate() {
-            let prior = given.prior_scale.row(j).iter().zip(&given.constants);
+        for (j, c) in functionals.constants.iter().enumerate() {
+            let prior = functionals.prior_scale.row(j).iter().zip(&functionals.constants);
             let prior = prior.map(|(p, other)| p + self.parameters.intercept_variance * c * other);
-            out.row_mut(j).iter_mut().zip(prior).for_each(|(own, prior)| *own = prior - *own);
+            out.row_mut(j).iter_mut().zip(prior).for_each(|(entry, prior)| *entry = prior - *entry);
         }
         out
     }
@@ -226,11 +228,11 @@ impl OutcomeGp {
     }
 
     /// Joint draws of functionals, one a column.
-    pub fn sample(&self, given: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
-        let scale = mean_diagonal(&given.prior_scale) + self.parameters.intercept_variance;
+    pub fn sample(&self, functionals: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
+        let scale = mean_diagonal(&functionals.prior_scale) + self.parameters.intercept_variance;
         let mut drawn =
-            normal_draws(self.covariance(given), scale, draws, "covariance of the outcome", random)?;
-        let means = self.centred_means(&given.columns).into_iter().zip(&given.constants);
+            normal_draws(self.covariance(functionals), scale, draws, "covariance of the outcome", random)?;
+        let means = self.centred_means(&functionals.columns).into_iter().zip(&functionals.constants);
         for (i, (mean, constant)) in means.enumerate() {
             drawn.row_mut(i).iter_mut().for_each(|v| *v += mean + constant * self.constant);
         }

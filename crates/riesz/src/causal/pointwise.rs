@@ -1,9 +1,9 @@
-//! An effect, a contrast or a slope of it, treatment by treatment: for tables and curves, which need no joint
+//! An effect, a contrast or a slope at single treatments: for tables and curves, which need no joint
 //! covariance.
 
 use std::fmt;
 
-use super::effect::{Effect, Told};
+use super::effect::{Effect, EffectEstimate};
 use super::estimand::Estimand;
 use super::support::DataSupport;
 use super::uncertainty_parts::UncertaintyCause;
@@ -20,7 +20,7 @@ const GRID_MARGIN: f64 = 0.025;
 /// Doses that are no more than these are shown as they are.
 const FEW_DOSES: usize = 10;
 
-/// So many treatments are combined with each other.
+/// Largest number of treatments whose values are combined with each other.
 const MOST_COMBINED: usize = 4;
 
 /// Doses of a curve that is asked for at no others.
@@ -33,45 +33,46 @@ pub struct Pointwise {
     pub mean: Vec<f64>,
     /// Variances by cause, in their order; these add up to the variance.
     pub causes: Vec<(UncertaintyCause, Vec<f64>)>,
-    /// How each treatment stands to the studies; of contrasts and slopes the lesser of both ends.
-    pub standing: Vec<DataSupport>,
+    /// The support of each treatment by the studies; for contrasts and slopes the smaller one of both ends.
+    pub support: Vec<DataSupport>,
 }
 
 impl Effect {
-    /// What is asked of the effect, at each row of treatments, with its own variance. Cost as
-    /// [`at`](Self::at), some rows at a time.
+    /// The estimand at each row of treatments, with its variance. Cost as [`evaluate`](Self::evaluate), some
+    /// rows at a time.
     ///
     /// # Errors
     /// As [`Estimand::weights_at`].
     pub fn pointwise(&self, treatments: &Table, estimand: &Estimand) -> Result<Pointwise> {
-        let mut all = Pointwise::default();
+        let mut pointwise = Pointwise::default();
         let rows: Vec<usize> = (0..treatments.rows()).collect();
-        for some in rows.chunks(AT_ONCE) {
-            let sums = estimand.weights_at(&treatments.select_rows(some), self.treatments())?;
-            all.add(sums.estimate(&self.at(&sums.treatments)?));
+        for chunk in rows.chunks(AT_ONCE) {
+            let sums = estimand.weights_at(&treatments.select_rows(chunk), self.treatments())?;
+            pointwise.add(sums.estimate(&self.evaluate(&sums.treatments)?));
         }
-        all.causes.sort_by_key(|(cause, _)| *cause);
-        Ok(all)
+        pointwise.causes.sort_by_key(|(cause, _)| *cause);
+        Ok(pointwise)
     }
 }
 
 impl Pointwise {
-    fn add(&mut self, told: Told) {
-        let (before, count) = (self.mean.len(), told.mean.len());
-        for (cause, part) in &told.causes {
-            let place = self.causes.iter().position(|(own, _)| own == cause).unwrap_or_else(|| {
-                self.causes.push((*cause, vec![0.0; before]));
-                self.causes.len() - 1
-            });
+    fn add(&mut self, estimate: EffectEstimate) {
+        let (before, count) = (self.mean.len(), estimate.mean.len());
+        for (cause, part) in &estimate.causes {
+            let place =
+                self.causes.iter().position(|(other_cause, _)| other_cause == cause).unwrap_or_else(|| {
+                    self.causes.push((*cause, vec![0.0; before]));
+                    self.causes.len() - 1
+                });
             self.causes[place].1.extend((0..count).map(|i| part[(i, i)].max(0.0)));
         }
-        self.mean.extend(told.mean);
-        self.standing.extend(told.standing);
+        self.mean.extend(estimate.mean);
+        self.support.extend(estimate.support);
     }
 
     /// The standard deviation of each.
     pub fn sd(&self) -> Vec<f64> {
-        let variance = |i: usize| self.causes.iter().map(|(_, own)| own[i]).sum::<f64>();
+        let variance = |i: usize| self.causes.iter().map(|(_, variances)| variances[i]).sum::<f64>();
         (0..self.mean.len()).map(|i| variance(i).sqrt()).collect()
     }
 
@@ -85,21 +86,21 @@ impl Pointwise {
             return Err(Error::parameter("level", level, "it is between 0 and 1"));
         }
         let reach = normal::quantile((1.0 + level) / 2.0);
-        let each = self.mean.iter().zip(self.sd());
-        Ok(each.map(|(mean, sd)| [mean - reach * sd, mean + reach * sd]).collect())
+        let moments = self.mean.iter().zip(self.sd());
+        Ok(moments.map(|(mean, sd)| [mean - reach * sd, mean + reach * sd]).collect())
     }
 
-    /// Of each cause the share of the variance, over all treatments together; 0 where there is none.
+    /// The share of each cause in the variance, over all treatments together; 0 without variance.
     pub fn variance_shares(&self) -> Vec<(UncertaintyCause, f64)> {
-        let sums: Vec<f64> = self.causes.iter().map(|(_, own)| own.iter().sum()).collect();
-        let all: f64 = sums.iter().sum();
-        let share = |sum: f64| if all > 0.0 { sum / all } else { 0.0 };
+        let sums: Vec<f64> = self.causes.iter().map(|(_, variances)| variances.iter().sum()).collect();
+        let total: f64 = sums.iter().sum();
+        let share = |sum: f64| if total > 0.0 { sum / total } else { 0.0 };
         self.causes.iter().zip(sums).map(|((cause, _), sum)| (*cause, share(sum))).collect()
     }
 
     /// Whether the studies tell each, see [`DataSupport::is_supported`].
     pub fn supported(&self) -> Vec<bool> {
-        self.standing.iter().map(DataSupport::is_supported).collect()
+        self.support.iter().map(DataSupport::is_supported).collect()
     }
 }
 
@@ -123,27 +124,28 @@ impl fmt::Display for UncertaintyCause {
 /// # Errors
 /// [`Error::Shape`] for more than four treatments, which have too many combinations.
 pub fn usual_combinations(treatments: &Table) -> Result<Table> {
-    let (width, most) = (treatments.width(), MOST_COMBINED);
-    if width > most {
-        let why =
-            format!("of more than {most} treatments combinations are too many: give a table of treatments");
+    let (width, max_width) = (treatments.width(), MOST_COMBINED);
+    if width > max_width {
+        let why = format!(
+            "of more than {max_width} treatments combinations are too many: give a table of treatments"
+        );
         return Err(Error::Shape {
-            what: "the table of treatments".into(),
+            subject: "the table of treatments".into(),
             unit: "columns",
-            expected: most,
-            found: width,
+            expected: max_width,
+            actual: width,
             why,
         });
     }
     let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
     for j in 0..width {
-        let mut own = treatments.column(j).to_vec();
-        own.sort_unstable_by(f64::total_cmp);
-        let mut quartiles = [1, 2, 3].map(|k| own[k * (own.len() - 1) / 4]).to_vec();
+        let mut values_seen = treatments.column(j).to_vec();
+        values_seen.sort_unstable_by(f64::total_cmp);
+        let mut quartiles = [1, 2, 3].map(|k| values_seen[k * (values_seen.len() - 1) / 4]).to_vec();
         quartiles.dedup();
-        own.dedup();
+        values_seen.dedup();
         let is_numeric = treatments.columns()[j].kind == ColumnKind::Numeric;
-        let values = if is_numeric && own.len() > 3 { quartiles } else { own };
+        let values = if is_numeric && values_seen.len() > 3 { quartiles } else { values_seen };
         rows =
             rows.into_iter().flat_map(|row| values.iter().map(move |v| [&row[..], &[*v]].concat())).collect();
     }
@@ -159,15 +161,15 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
 /// [`Error::Shape`] for several treatments: these have no usual order.
 pub fn default_doses(treatments: &Table, count: usize) -> Result<Table> {
     crate::error::sized("the table of treatments", "columns", 1, treatments.width(), "a curve is along one")?;
-    let mut own = treatments.column(0).to_vec();
-    own.sort_unstable_by(f64::total_cmp);
-    let cut = (GRID_MARGIN * own.len() as f64) as usize;
-    let inside = own.iter().copied().skip(cut).take(own.len() - 2 * cut);
+    let mut sorted_doses = treatments.column(0).to_vec();
+    sorted_doses.sort_unstable_by(f64::total_cmp);
+    let cut = (GRID_MARGIN * sorted_doses.len() as f64) as usize;
+    let inside = sorted_doses.iter().copied().skip(cut).take(sorted_doses.len() - 2 * cut);
     let (low, high) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
-    own.dedup();
+    sorted_doses.dedup();
     let levels = matches!(treatments.columns()[0].kind, ColumnKind::Categorical { .. });
-    let values = if levels || own.len() <= FEW_DOSES || low == high {
-        own
+    let values = if levels || sorted_doses.len() <= FEW_DOSES || low == high {
+        sorted_doses
     } else {
         let step = (high - low) / count.max(2).saturating_sub(1) as f64;
         (0..count).map(|k| low + step * k as f64).collect()

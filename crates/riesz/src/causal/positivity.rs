@@ -1,9 +1,9 @@
-//! Whether people like those asked about were ever treated as is asked: positivity.
+//! Positivity: whether units similar to those of the target population received the queried treatments.
 //!
-//! An effect that is averaged over covariates asks of each person what another treatment would do, and rows
-//! tell that only where people with such covariates were treated so. Where covariates all but decide
-//! treatments, what is due to one and what to the other is told apart by smoothness alone, which is a belief
-//! and not a finding.
+//! An effect that is averaged over covariates needs the outcome of each unit under another treatment, and
+//! rows are informative about it only where units with such covariates received it. Where covariates nearly
+//! determine treatments, the effects of the two are separated by smoothness alone, which is an assumption and
+//! not a finding.
 
 use super::defaults::{MAX_TUNING_ROWS, evenly_spaced, gp_hyperparameters, start_rows};
 use super::outcome_gp::OutcomeGp;
@@ -17,10 +17,10 @@ use crate::table::{Column, ColumnKind, Table};
 /// Treatments that are at most so many standard deviations from what covariates lead one to expect are near.
 const NEAR: f64 = 2.0;
 
-/// So are levels that covariates give at least this probability.
+/// Levels that have at least this probability given covariates count as near.
 const LIKELY: f64 = 0.05;
 
-/// What treatments people's covariates lead one to expect.
+/// Models of the treatments given covariates.
 #[derive(Debug, Clone)]
 pub(super) struct TreatmentOverlap {
     treatments: Vec<TreatmentModel>,
@@ -41,24 +41,24 @@ pub(super) struct Positivity {
 }
 
 impl Positivity {
-    /// As [`TreatmentOverlap::shares`], of all treatments of a query.
+    /// [`TreatmentOverlap::supported_shares`] for all treatments of a query.
     ///
     /// # Errors
     /// As [`Table::from_column_major`].
-    pub fn supported_shares(&self, people: Option<&PopulationWeights>, asked: &Table) -> Result<Vec<f64>> {
-        let mut asked = asked.select_columns(&self.columns);
+    pub fn supported_shares(&self, people: Option<&PopulationWeights>, queried: &Table) -> Result<Vec<f64>> {
+        let mut treatments = queried.select_columns(&self.columns);
         if let Some(mediators) = &self.mediators {
-            asked = self.overlap.most_expected(mediators, &asked)?;
+            treatments = self.overlap.most_expected(mediators, &treatments)?;
         }
         Ok(match (&self.rows, people) {
             (Some(rows), _) => {
                 let weights = vec![1.0 / rows.rows() as f64; rows.rows()];
-                self.overlap.supported_shares(rows, &weights, &asked)
+                self.overlap.supported_shares(rows, &weights, &treatments)
             }
             (None, Some(people)) => {
-                self.overlap.supported_shares(&people.covariates, &people.weights, &asked)
+                self.overlap.supported_shares(&people.covariates, &people.weights, &treatments)
             }
-            (None, None) => vec![1.0; asked.rows()],
+            (None, None) => vec![1.0; treatments.rows()],
         })
     }
 }
@@ -72,60 +72,62 @@ enum TreatmentModel {
     Levels(Vec<Option<OutcomeGp>>),
 }
 
-/// The best Gaussian process of numbers by covariates; `None` where all are the same, or those of some rows
-/// (a level that hardly any has).
-fn regression(covariates: &Table, t: &[f64], watch: RunControl<'_>) -> Result<Option<OutcomeGp>> {
+/// The best Gaussian process of a variable given covariates; `None` where all values are equal, or those of
+/// some rows (for a level that is rare).
+fn regression(covariates: &Table, t: &[f64], control: RunControl<'_>) -> Result<Option<OutcomeGp>> {
     let (_, variance) = mean_variance(t);
     if variance == 0.0 {
         return Ok(None);
     }
-    let (coordinates, at) = gp_hyperparameters(covariates, variance, variance);
+    let (coordinates, process_at) = gp_hyperparameters(covariates, variance, variance);
     let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
-    // What is near is told well enough by the hyper-parameters of some rows.
-    let few = start_rows(t.len());
-    let (rows, targets) = (covariates.select_rows(&few), few.iter().map(|i| t[*i]).collect::<Vec<_>>());
+    // The hyper-parameters of some rows are accurate enough to decide what is near.
+    let start_subset = start_rows(t.len());
+    let (rows, targets) =
+        (covariates.select_rows(&start_subset), start_subset.iter().map(|i| t[*i]).collect::<Vec<_>>());
     if mean_variance(&targets).1 == 0.0 {
         return Ok(None);
     }
-    let found = hyperparameter_search::maximise_within_priors(&coordinates, &from, watch, |theta| {
-        Ok(add_log_priors(&coordinates, theta, at(theta).log_evidence_and_gradient(&rows, &targets)?))
+    let optimum = hyperparameter_search::maximise_within_priors(&coordinates, &from, control, |theta| {
+        Ok(add_log_priors(&coordinates, theta, process_at(theta).log_evidence_and_gradient(&rows, &targets)?))
     })?;
-    OutcomeGp::new(0, (covariates, t), at(&found.theta), None).map(Some)
+    OutcomeGp::new(0, (covariates, t), process_at(&optimum.theta), None).map(Some)
 }
 
 impl TreatmentOverlap {
-    /// Of the rows of a study. Cost of each treatment, or level, some tens of n³.
-    pub fn new(treatments: &Table, covariates: &Table, watch: RunControl<'_>) -> Result<Self> {
-        let some = evenly_spaced(MAX_TUNING_ROWS, treatments.rows());
-        let (treatments, covariates) = (&treatments.select_rows(&some), &covariates.select_rows(&some));
-        let each = treatments.columns().iter().enumerate().map(|(j, column)| {
-            let own = treatments.column(j);
+    /// Fits the models to the rows of a study. Cost of each treatment, or level, some tens of n³.
+    pub fn new(treatments: &Table, covariates: &Table, control: RunControl<'_>) -> Result<Self> {
+        let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, treatments.rows());
+        let (treatments, covariates) =
+            (&treatments.select_rows(&tuning_rows), &covariates.select_rows(&tuning_rows));
+        let models = treatments.columns().iter().enumerate().map(|(j, column)| {
+            let values = treatments.column(j);
             let of_level = |code: usize| {
-                let is: Vec<f64> = own.iter().map(|v| f64::from(u8::from(*v == code as f64))).collect();
-                regression(covariates, &is, watch)
+                let is: Vec<f64> = values.iter().map(|v| f64::from(u8::from(*v == code as f64))).collect();
+                regression(covariates, &is, control)
             };
             Ok(match &column.kind {
                 ColumnKind::Categorical { levels } => {
                     TreatmentModel::Levels((0..levels.len()).map(of_level).collect::<Result<_>>()?)
                 }
-                ColumnKind::Numeric => match regression(covariates, own, watch)? {
+                ColumnKind::Numeric => match regression(covariates, values, control)? {
                     Some(process) => {
-                        let spread = process.loo_mse().sqrt();
-                        TreatmentModel::Number(process, spread)
+                        let residual_sd = process.loo_mse().sqrt();
+                        TreatmentModel::Number(process, residual_sd)
                     }
                     None => TreatmentModel::Levels(Vec::new()),
                 },
             })
         });
-        Ok(Self { treatments: each.collect::<Result<_>>()? })
+        Ok(Self { treatments: models.collect::<Result<_>>()? })
     }
 
-    /// What covariates lead one to expect: numbers, and the most probable levels.
+    /// The expected treatments given covariates: numbers, and the most probable levels.
     fn most_expected(&self, columns: &[Column], covariates: &Table) -> Result<Table> {
-        let values = self.treatments.iter().flat_map(|own| {
-            let expected = own.expected(covariates);
+        let values = self.treatments.iter().flat_map(|model| {
+            let expected = model.expected(covariates);
             (0..covariates.rows())
-                .map(|i| match own {
+                .map(|i| match model {
                     TreatmentModel::Number(..) => expected[0][i],
                     TreatmentModel::Levels(_) => {
                         let probable = |a: &usize, b: &usize| expected[*a][i].total_cmp(&expected[*b][i]);
@@ -137,47 +139,50 @@ impl TreatmentOverlap {
         Table::from_column_major(columns.to_vec(), covariates.rows(), values.collect())
     }
 
-    /// Of people with these covariates, who count by weights, the share for whom each row of treatments is
-    /// near: all of its columns are.
-    pub fn supported_shares(&self, people: &Table, weights: &[f64], asked: &Table) -> Vec<f64> {
-        // Whom a regression counts less than nothing is nobody.
-        let weights: Vec<f64> = weights.iter().map(|own| own.max(0.0)).collect();
-        let all: f64 = weights.iter().sum();
-        let mut counted = vec![weights; asked.rows()];
-        for (j, own) in self.treatments.iter().enumerate() {
-            let expected = own.expected(people);
+    /// For each row of treatments the weighted share of units, with these covariates, for which all of its
+    /// columns are near their expectation.
+    pub fn supported_shares(&self, people: &Table, weights: &[f64], queried: &Table) -> Vec<f64> {
+        // Negative weights of a regression are set to 0.
+        let weights: Vec<f64> = weights.iter().map(|member_weight| member_weight.max(0.0)).collect();
+        let total: f64 = weights.iter().sum();
+        let mut counted = vec![weights; queried.rows()];
+        for (j, model) in self.treatments.iter().enumerate() {
+            let expected = model.expected(people);
             for (q, counted) in counted.iter_mut().enumerate() {
                 for (person, weight) in counted.iter_mut().enumerate() {
-                    if !own.is_near(&expected, person, asked.get(q, j)) {
+                    if !model.is_near(&expected, person, queried.get(q, j)) {
                         *weight = 0.0;
                     }
                 }
             }
         }
-        counted.iter().map(|own| own.iter().sum::<f64>() / all).collect()
+        counted.iter().map(|remaining_weights| remaining_weights.iter().sum::<f64>() / total).collect()
     }
 }
 
 impl TreatmentModel {
     /// Outputs × people.
     fn expected(&self, people: &Table) -> Vec<Vec<f64>> {
-        let of = |process: &OutcomeGp| {
+        let expectation = |process: &OutcomeGp| {
             let columns = process.kernel().cross_gram(process.points(), people);
             process.centred_means(&columns).iter().map(|v| v + process.constant).collect::<Vec<f64>>()
         };
         match self {
-            Self::Number(process, _) => vec![of(process)],
-            Self::Levels(each) => {
-                each.iter().map(|own| own.as_ref().map_or(vec![0.0; people.rows()], of)).collect()
-            }
+            Self::Number(process, _) => vec![expectation(process)],
+            Self::Levels(processes) => processes
+                .iter()
+                .map(|process| process.as_ref().map_or(vec![0.0; people.rows()], expectation))
+                .collect(),
         }
     }
 
-    fn is_near(&self, expected: &[Vec<f64>], person: usize, asked: f64) -> bool {
+    fn is_near(&self, expected: &[Vec<f64>], person: usize, treatment: f64) -> bool {
         match self {
-            Self::Number(_, spread) => (asked - expected[0][person]).abs() <= NEAR * spread,
+            Self::Number(_, sd) => (treatment - expected[0][person]).abs() <= NEAR * sd,
             // Levels are codes.
-            Self::Levels(_) => expected.get(asked as usize).is_some_and(|own| own[person] >= LIKELY),
+            Self::Levels(_) => {
+                expected.get(treatment as usize).is_some_and(|probabilities| probabilities[person] >= LIKELY)
+            }
         }
     }
 }

@@ -38,37 +38,37 @@ impl MixedGraph {
     }
 
     /// The parents of some variables within a set, these variables among them.
-    pub fn with_parents(&self, of: &Nodes, within: &Nodes) -> Nodes {
-        let mut found = of.clone();
-        for &v in of {
-            found.extend(self.parents[v].intersection(within));
+    pub fn with_parents(&self, nodes: &Nodes, subset: &Nodes) -> Nodes {
+        let mut with_parents = nodes.clone();
+        for &v in nodes {
+            with_parents.extend(self.parents[v].intersection(subset));
         }
-        found
+        with_parents
     }
 
     /// Some variables and all their causes in the subgraph of a set.
-    pub fn ancestors(&self, of: &Nodes, within: &Nodes) -> Nodes {
-        reachable(&self.parents, of, within)
+    pub fn ancestors(&self, nodes: &Nodes, subset: &Nodes) -> Nodes {
+        reachable(&self.parents, nodes, subset)
     }
 
     /// The district (c-component) of a variable in the subgraph of a set: all that bidirected edges connect
     /// with it.
-    pub fn district(&self, of: usize, within: &Nodes) -> Nodes {
-        reachable(&self.siblings, &[of].into(), within)
+    pub fn district(&self, node: usize, subset: &Nodes) -> Nodes {
+        reachable(&self.siblings, &[node].into(), subset)
     }
 
     /// The districts of the subgraph of a set, in the order of their first members in `order`.
-    pub fn districts(&self, order: &[usize], within: &Nodes) -> Vec<Nodes> {
-        let mut left = within.clone();
-        let mut found = Vec::new();
+    pub fn districts(&self, order: &[usize], subset: &Nodes) -> Vec<Nodes> {
+        let mut left = subset.clone();
+        let mut districts = Vec::new();
         for &v in order {
             if left.contains(&v) {
-                let district = self.district(v, within);
+                let district = self.district(v, subset);
                 left = &left - &district;
-                found.push(district);
+                districts.push(district);
             }
         }
-        found
+        districts
     }
 
     /// All variables, causes before their effects; of several that could be next, the first in the graph.
@@ -82,12 +82,12 @@ impl MixedGraph {
     }
 
     /// Bidirected edges between members of a set, each once.
-    pub fn bidirected(&self, within: &Nodes) -> Vec<(usize, usize)> {
-        let mut found = Vec::new();
-        for &a in within {
-            found.extend(self.siblings[a].intersection(within).filter(|&&b| a < b).map(|&b| (a, b)));
+    pub fn bidirected(&self, subset: &Nodes) -> Vec<(usize, usize)> {
+        let mut edges = Vec::new();
+        for &a in subset {
+            edges.extend(self.siblings[a].intersection(subset).filter(|&&b| a < b).map(|&b| (a, b)));
         }
-        found
+        edges
     }
 }
 
@@ -104,14 +104,14 @@ fn measured_after(graph: &Graph, from: usize, measured: &Nodes) -> Nodes {
     &seen & measured
 }
 
-fn reachable(neighbours: &[Nodes], from: &Nodes, within: &Nodes) -> Nodes {
-    let (mut found, mut open) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
+fn reachable(neighbours: &[Nodes], from: &Nodes, subset: &Nodes) -> Nodes {
+    let (mut reached, mut open) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
     while let Some(v) = open.pop() {
-        for &next in neighbours[v].intersection(within) {
-            if found.insert(next) {
+        for &next in neighbours[v].intersection(subset) {
+            if reached.insert(next) {
                 open.push(next);
             }
         }
     }
-    found
+    reached
 }

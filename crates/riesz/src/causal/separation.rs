@@ -1,4 +1,4 @@
-//! d-separation by Bayes ball, with the path on which the ball got through.
+//! d-separation by the Bayes ball, with the open path.
 
 use std::collections::VecDeque;
 
@@ -6,48 +6,48 @@ use super::graph::{Graph, Nodes};
 use crate::error::Result;
 
 impl Graph {
-    /// Whether the graph says that `a` and `b` are independent given `given` (d-separation, by Bayes ball in
-    /// O(variables + arrows): Shachter 1998). Variables that are given count on neither side.
+    /// Whether the graph implies that `a` and `b` are independent given `conditioning` (d-separation, by the
+    /// Bayes ball in O(variables + arrows): Shachter 1998). Conditioning variables count on neither side.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
-    pub fn d_separated<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<bool> {
-        Ok(self.separated(&self.places(a)?, &self.places(b)?, &self.places(given)?))
+    /// [`IdentificationError::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
+    pub fn d_separated<S: AsRef<str>>(&self, a: &[S], b: &[S], conditioning: &[S]) -> Result<bool> {
+        Ok(self.separated(&self.node_indices(a)?, &self.node_indices(b)?, &self.node_indices(conditioning)?))
     }
 
-    /// A shortest path that leaves `a` and `b` dependent given `given`, as in `statin <- bmi -> volume`;
-    /// `None` if they are d-separated.
+    /// A shortest path that leaves `a` and `b` dependent given `conditioning`, as in `statin <- bmi ->
+    /// volume`; `None` if they are d-separated.
     ///
     /// # Errors
-    /// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
-    pub fn open_path<S: AsRef<str>>(&self, a: &[S], b: &[S], given: &[S]) -> Result<Option<String>> {
-        Ok(self.path(&self.places(a)?, &self.places(b)?, &self.places(given)?))
+    /// [`IdentificationError::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
+    pub fn open_path<S: AsRef<str>>(&self, a: &[S], b: &[S], conditioning: &[S]) -> Result<Option<String>> {
+        Ok(self.path(&self.node_indices(a)?, &self.node_indices(b)?, &self.node_indices(conditioning)?))
     }
 
-    pub(crate) fn separated(&self, a: &Nodes, b: &Nodes, given: &Nodes) -> bool {
-        path(self, a, b, given).is_none()
+    pub(crate) fn separated(&self, a: &Nodes, b: &Nodes, conditioning: &Nodes) -> bool {
+        path(self, a, b, conditioning).is_none()
     }
 
-    pub(crate) fn path(&self, a: &Nodes, b: &Nodes, given: &Nodes) -> Option<String> {
-        path(self, a, b, given).map(|path| words(self, &path))
+    pub(crate) fn path(&self, a: &Nodes, b: &Nodes, conditioning: &Nodes) -> Option<String> {
+        path(self, a, b, conditioning).map(|path| words(self, &path))
     }
 }
 
-/// A shortest path that is open given `given`, from a node of `from` to one of `to`; `None` where the two are
-/// d-separated. Nodes that are given count on neither side.
+/// A shortest path that is open given `conditioning`, from a node of `from` to one of `to`; `None` where the
+/// two are d-separated. Conditioning nodes count on neither side.
 ///
-/// The ball moves along arrows in either direction. At a node that is not given it goes on, unless it came
-/// and would leave against the arrows (a collider); at a collider it goes on where an effect of it is given.
-/// Each node is met at most once from above and once from below: O(nodes + arrows). A shortest such walk
-/// meets no node twice.
-fn path(graph: &Graph, from: &Nodes, to: &Nodes, given: &Nodes) -> Option<Vec<usize>> {
+/// The ball moves along arrows in either direction. At a node without conditioning it goes on, unless it came
+/// and would leave against the arrows (a collider); at a collider it goes on where an effect of it is
+/// conditioned on. Each node is visited at most once from above and once from below: O(nodes + arrows). A
+/// shortest such walk visits no node twice.
+fn path(graph: &Graph, from: &Nodes, to: &Nodes, conditioning: &Nodes) -> Option<Vec<usize>> {
     let n = graph.nodes();
     let mask = |nodes: &Nodes| {
         let mut is_in = vec![false; n];
         nodes.iter().for_each(|&v| is_in[v] = true);
         is_in
     };
-    let (is_given, opens, is_goal) = (mask(given), mask(&graph.causes(given)), mask(to));
+    let (is_given, opens, is_goal) = (mask(conditioning), mask(&graph.causes(conditioning)), mask(to));
     // A state is a node and whether the ball came from a child of it (0) or from a parent (1).
     let mut came: Vec<Option<usize>> = vec![None; 2 * n];
     let mut open: VecDeque<usize> = VecDeque::new();

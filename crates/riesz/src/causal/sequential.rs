@@ -59,18 +59,18 @@ pub struct SequentialStep {
 /// ```
 ///
 /// # Errors
-/// [`Refusal::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable) for a treatment or
-/// outcome.
+/// [`IdentificationError::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable) for a
+/// treatment or outcome.
 pub fn sequential_adjustment<S: AsRef<str>>(
     graph: &Graph,
     treatments: &[S],
     outcome: &str,
     measured: &[S],
 ) -> Result<Option<Vec<SequentialStep>>> {
-    let (set, outcome) = (graph.places(treatments)?, graph.place(outcome)?);
-    let measured = measured.iter().filter_map(|name| graph.find(name.as_ref()));
+    let (set, outcome) = (graph.node_indices(treatments)?, graph.place(outcome)?);
+    let measured = measured.iter().filter_map(|name| graph.find_node(name.as_ref()));
     let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
-    let all_set = graph.cut(&set, &Nodes::new());
+    let all_set = graph.without_edges(&set, &Nodes::new());
     let acts = |v: &usize| all_set.effects(&[*v].into()).contains(&outcome);
     let treatments: Nodes = set.into_iter().filter(acts).collect();
     let steps = admissible_sequence(graph, &treatments, outcome, &measured);
@@ -127,32 +127,34 @@ fn admissible_in_order(
     measured: &Nodes,
 ) -> Option<Vec<(usize, Nodes)>> {
     let outcomes = Nodes::from([outcome]);
-    let (mut held, mut steps) = (Nodes::new(), Vec::new());
+    let (mut conditioned, mut steps) = (Nodes::new(), Vec::new());
     for (k, &treatment) in order.iter().enumerate() {
         let later: Nodes = order[k + 1..].iter().copied().collect();
-        let own = Nodes::from([treatment]);
-        let behind = graph.cut(&later, &own);
+        let treatment_set = Nodes::from([treatment]);
+        let behind = graph.without_edges(&later, &treatment_set);
         // Among all allowed sets, the causes of what is separated and of what is held separate if any set
         // does.
-        let relevant = behind.causes(&(&(&own | &outcomes) | &held));
-        let allowed = &(measured - &graph.effects(&(&own | &later))) - &(&held | &outcomes);
+        let relevant = behind.causes(&(&(&treatment_set | &outcomes) | &conditioned));
+        let allowed = &(measured - &graph.effects(&(&treatment_set | &later))) - &(&conditioned | &outcomes);
         let mut adjust: Nodes = &allowed & &relevant;
-        let separates = |adjust: &Nodes| behind.separated(&own, &outcomes, &(adjust | &held));
+        let separates =
+            |adjust: &Nodes| behind.separated(&treatment_set, &outcomes, &(adjust | &conditioned));
         if !separates(&adjust) {
             return None;
         }
-        let without = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
+        let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
         // What does not touch the outcome goes first, so that the sets stay near the outcome.
-        let touches = |v: usize| !behind.separated(&outcomes, &[v].into(), &(&without(&adjust, v) | &held));
+        let touches =
+            |v: usize| !behind.separated(&outcomes, &[v].into(), &(&without_node(&adjust, v) | &conditioned));
         let (near, far): (Vec<usize>, Vec<usize>) = adjust.iter().copied().partition(|&v| touches(v));
         for v in far.into_iter().chain(near) {
-            let less = without(&adjust, v);
+            let less = without_node(&adjust, v);
             if separates(&less) {
                 adjust = less;
             }
         }
-        held.extend(&adjust);
-        held.insert(treatment);
+        conditioned.extend(&adjust);
+        conditioned.insert(treatment);
         steps.push((treatment, adjust));
     }
     Some(steps)

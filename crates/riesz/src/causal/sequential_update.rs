@@ -1,23 +1,23 @@
-//! What is believed of an effect once some treatments were tried: the effect that studies tell is the prior,
-//! and trials are what it is conditioned on.
+//! The posterior of an effect after some treatments were tried: the posterior given the studies is the prior,
+//! which is conditioned on the trials.
 //!
-//! With mean m and covariance κ of the effect, a discrepancy of the causal model, and noise of trials,
-//! `y = g(x) + e`,
+//! With mean m and covariance κ of the effect, a discrepancy of the causal model, and noise of trials, `y =
+//! g(x) + e`,
 //!
 //! ```text
 //! g ~ GP(m, κ + δ² exp(-r²/2ℓ²))        e ~ N(0, σ²)
 //! ```
 //!
-//! which is conditioned exactly. Of a mixture over hyper-parameters m and κ are the moments, so that trials
-//! move the draws' means as far as a linear predictor does. Each draw could instead be weighed by the
-//! likelihood of the trials; among a few draws one soon has all weight, and is as sure as if its numbers were
-//! known. Distances r are in ranges of the first study's treatments, with 1 between two levels. δ² is 5 % of
-//! the variance of the effect there; from the fourth trial on ℓ, a larger δ² and σ², where it is not given,
-//! maximise the evidence of all trials with weak log-normal priors, over a grid. Source: Chau 2023 (thesis),
-//! section 4.4; the discrepancy (Kennedy and O'Hagan 2001) is ours. Beside it are published priors, to be
-//! compared with.
+//! which is conditioned exactly. For a mixture over hyper-parameters, m and κ are its moments, so that trials
+//! change the means as a linear predictor does. Each draw could instead be weighted by the likelihood of the
+//! trials; but with few draws one soon has all the weight, and the variance is that of known
+//! hyper-parameters. Distances r are in ranges of the first study's treatments, with 1 between two levels. δ²
+//! is 5 % of the variance of the effect there; from the fourth trial on ℓ, a larger δ² and σ², where it is
+//! not given, maximise the evidence of all trials with weakly informative log-normal priors, over a grid.
+//! Source: Chau 2023 (thesis), section 4.4; the discrepancy (Kennedy and O'Hagan 2001) is ours. Published
+//! priors are available for comparison.
 
-use super::effect::{Effect, Told};
+use super::effect::{Effect, EffectEstimate};
 use super::effect_prior::EffectPrior;
 use super::support::DataSupport;
 use crate::error::{Error, Result, sized};
@@ -29,9 +29,10 @@ use crate::table::{Column, ColumnKind, Table};
 pub struct Trials {
     /// A row each, of the columns of the effect's treatments.
     pub treatments: Table,
-    /// What was measured, one number each.
+    /// The measured outcomes, one number per trial.
     pub outcomes: Vec<f64>,
-    /// The variance of each about the effect, 0 for exact ones; `None` for one of all that is estimated.
+    /// The variance of each outcome about the effect, 0 for exact ones; `None` for a common variance that is
+    /// estimated.
     pub noise: Option<Vec<f64>>,
 }
 
@@ -46,7 +47,7 @@ pub struct DiscrepancyParameters {
     pub noise: f64,
 }
 
-/// What is believed of an effect after some trials.
+/// The posterior of an effect after some trials.
 #[derive(Debug, Clone)]
 pub struct UpdatedEffect<'a> {
     effect: &'a Effect,
@@ -58,7 +59,7 @@ pub struct UpdatedEffect<'a> {
     known: Option<TrialFit>,
 }
 
-/// What trials say.
+/// The posterior given the trials.
 #[derive(Debug, Clone)]
 struct TrialFit {
     factor: Cholesky,
@@ -68,27 +69,27 @@ struct TrialFit {
     evidence: f64,
 }
 
-/// What is believed of the effect of some treatments.
+/// The posterior of the effect of some treatments.
 #[derive(Debug, Clone)]
 pub struct EffectPosterior {
     /// Its mean.
     pub mean: Vec<f64>,
     /// The covariance of that, jointly.
     pub covariance: Matrix,
-    /// How the studies stand to each.
-    pub standing: Vec<DataSupport>,
+    /// The support of each by the studies.
+    pub support: Vec<DataSupport>,
 }
 
 /// δ² of the variance of the effect.
 const DISCREPANCY: f64 = 0.05;
-/// What is taken before there are trials to tell: a quarter of the range, and 1 % of the variance of the
-/// effect.
+/// Hyper-parameters before there are enough trials to estimate them: a quarter of the range, and 1 % of the
+/// variance of the effect.
 const LENGTHSCALE: f64 = 0.25;
 const START_NOISE: f64 = 0.01;
 /// Trials from which on numbers are estimated.
 const ENOUGH: usize = 4;
-/// What is estimated: factors of the variances, by whether the stationary part is a discrepancy; length
-/// scales; noises.
+/// The grid of the estimation: factors of the variances, which depend on whether the stationary part is a
+/// discrepancy; length scales; noises.
 const LARGER: [f64; 3] = [1.0, 4.0, 16.0];
 const VARIANCES: [f64; 5] = [1.0, 0.25, 4.0, 0.0625, 16.0];
 const LENGTHSCALES: [f64; 9] = [0.25, 0.05, 0.075, 0.11, 0.17, 0.37, 0.55, 0.8, 1.2];
@@ -129,10 +130,10 @@ impl<'a> UpdatedEffect<'a> {
             let pair = exact.iter().enumerate().find_map(|(k, &i)| {
                 exact[..k].iter().find(|&&j| differs(i, j)).map(|&j| (trials.outcomes[j], trials.outcomes[i]))
             });
-            if let Some((one, other)) = pair {
+            if let Some((first_outcome, other)) = pair {
                 let allowed = "they are given as exact, and differ: say how far outcomes are from the effect";
-                let both = format!("{one} and {other}");
-                return Err(Error::parameter("outcomes of trials of one treatment", both, allowed));
+                let both_outcomes = format!("{first_outcome} and {other}");
+                return Err(Error::parameter("outcomes of trials of one treatment", both_outcomes, allowed));
             }
         }
         let ranges = points.columns().iter().enumerate().map(|(j, column)| match column.kind {
@@ -142,7 +143,7 @@ impl<'a> UpdatedEffect<'a> {
             }
             ColumnKind::Categorical { .. } => f64::INFINITY,
         });
-        let seen = effect.at(&points.select_rows(&points.sample_rows(ROWS.min(points.rows()), 0)))?;
+        let seen = effect.evaluate(&points.select_rows(&points.sample_rows(ROWS.min(points.rows()), 0)))?;
         let scale = effect_variance(&seen);
         let share = if prior.is_causal() { DISCREPANCY } else { 1.0 };
         let start = DiscrepancyParameters {
@@ -151,12 +152,12 @@ impl<'a> UpdatedEffect<'a> {
             noise: START_NOISE * scale,
         };
         let trials = Trials { treatments, ..trials.clone() };
-        let mut own =
+        let mut updated =
             Self { effect, prior, trials, ranges: ranges.collect(), parameters: start, known: None };
         if n > 0 {
-            own.estimate_parameters()?;
+            updated.estimate_parameters()?;
         }
-        Ok(own)
+        Ok(updated)
     }
 
     /// The numbers of the process.
@@ -174,52 +175,51 @@ impl<'a> UpdatedEffect<'a> {
         self.trials.treatments.columns()
     }
 
-    /// What is believed of these treatments. Cost for n trials and q rows O(n q (n + q)) besides that of the
-    /// effect.
+    /// The posterior of the effect of these treatments. Cost for n trials and q rows O(n q (n + q)) besides
+    /// that of the effect.
     ///
     /// # Errors
-    /// As [`Effect::at`].
-    pub fn at(&self, treatments: &Table) -> Result<EffectPosterior> {
+    /// As [`Effect::evaluate`].
+    pub fn evaluate(&self, treatments: &Table) -> Result<EffectPosterior> {
         let rows = treatments.align_to(self.columns())?;
-        let both = self.trials.treatments.stack(&rows)?;
-        let told = self.effect.at(&both)?;
-        let (prior, covariance) = self.prior.moments(&told, self.effect.constant());
+        let trials_and_rows = self.trials.treatments.stack(&rows)?;
+        let estimate = self.effect.evaluate(&trials_and_rows)?;
+        let (prior, covariance) = self.prior.moments(&estimate, self.effect.constant());
         let (n, q) = (self.trials.outcomes.len(), rows.rows());
-        let all = self.with_stationary(&both, &covariance, self.parameters);
+        let prior_covariance = self.with_stationary(&trials_and_rows, &covariance, self.parameters);
         let mut mean = prior[n..].to_vec();
         let mut left = Matrix::zeros(q, q);
         for i in 0..q {
-            left.row_mut(i).copy_from_slice(&all.row(n + i)[n..]);
+            left.row_mut(i).copy_from_slice(&prior_covariance.row(n + i)[n..]);
         }
         if let Some(known) = &self.known {
-            let mut half = Matrix::zeros(n, q);
+            let mut whitened = Matrix::zeros(n, q);
             for i in 0..n {
-                half.row_mut(i).copy_from_slice(&all.row(i)[n..]);
+                whitened.row_mut(i).copy_from_slice(&prior_covariance.row(i)[n..]);
             }
-            let moved = half.transpose().matvec(&known.solved);
+            let moved = whitened.transpose().matvec(&known.solved);
             mean.iter_mut().zip(moved).for_each(|(m, v)| *m += known.constant + v);
-            known.factor.solve_lower_in_place(&mut half);
-            let taken = half.transpose().matmul(&half);
-            left.data_mut().iter_mut().zip(taken.data()).for_each(|(all, own)| *all -= own);
+            known.factor.solve_lower_in_place(&mut whitened);
+            let taken = whitened.transpose().matmul(&whitened);
+            left.data_mut().iter_mut().zip(taken.data()).for_each(|(entry, reduction)| *entry -= reduction);
         }
-        Ok(EffectPosterior { mean, covariance: left, standing: told.standing[n..].to_vec() })
+        Ok(EffectPosterior { mean, covariance: left, support: estimate.support[n..].to_vec() })
     }
 
-    /// Means, standard deviations, and how the studies stand to each of these treatments, of which there may
-    /// be many.
+    /// Means, standard deviations and support of each of these treatments, of which there may be many.
     ///
     /// # Errors
-    /// As [`at`](Self::at).
+    /// As [`evaluate`](Self::evaluate).
     pub fn marginals(&self, treatments: &Table) -> Result<(Vec<f64>, Vec<f64>, Vec<DataSupport>)> {
-        let (mut mean, mut sd, mut standing) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut mean, mut sd, mut support) = (Vec::new(), Vec::new(), Vec::new());
         let rows: Vec<usize> = (0..treatments.rows()).collect();
         for chunk in rows.chunks(ROWS) {
-            let own = self.at(&treatments.select_rows(chunk))?;
-            mean.extend(own.mean);
-            sd.extend((0..chunk.len()).map(|i| own.covariance[(i, i)].max(0.0).sqrt()));
-            standing.extend(own.standing);
+            let posterior = self.evaluate(&treatments.select_rows(chunk))?;
+            mean.extend(posterior.mean);
+            sd.extend((0..chunk.len()).map(|i| posterior.covariance[(i, i)].max(0.0).sqrt()));
+            support.extend(posterior.support);
         }
-        Ok((mean, sd, standing))
+        Ok((mean, sd, support))
     }
 
     /// The means at the trials; none if there are none.
@@ -227,7 +227,11 @@ impl<'a> UpdatedEffect<'a> {
         let Some(known) = &self.known else { return Vec::new() };
         let noises = self.noises(self.parameters);
         let outcomes = self.trials.outcomes.iter();
-        outcomes.zip(noises).zip(&known.solved).map(|((y, noise), own)| y - noise * own).collect()
+        outcomes
+            .zip(noises)
+            .zip(&known.solved)
+            .map(|((y, noise), coefficient)| y - noise * coefficient)
+            .collect()
     }
 
     /// After a trial that turns out as it is expected to.
@@ -246,10 +250,10 @@ impl<'a> UpdatedEffect<'a> {
 
     /// Mean and covariance of the trials by the effect.
     fn tried_prior(&self) -> Result<(Vec<f64>, Matrix)> {
-        Ok(self.prior.moments(&self.effect.at(&self.trials.treatments)?, self.effect.constant()))
+        Ok(self.prior.moments(&self.effect.evaluate(&self.trials.treatments)?, self.effect.constant()))
     }
 
-    /// Estimates what is not given, and conditions.
+    /// Estimates the hyper-parameters that are not given, and conditions on the trials.
     fn estimate_parameters(&mut self) -> Result<()> {
         let prior = self.tried_prior()?;
         let start = self.parameters;
@@ -257,7 +261,7 @@ impl<'a> UpdatedEffect<'a> {
         if self.trials.outcomes.len() >= ENOUGH {
             let factors: &[f64] = if self.prior.is_causal() { &LARGER } else { &VARIANCES };
             let noises: &[f64] = if self.trials.noise.is_none() { &NOISES } else { &NOISES[..1] };
-            let away = |value: f64, from: f64, spread: f64| -0.5 * ((value / from).ln() / spread).powi(2);
+            let away = |value: f64, from: f64, sd: f64| -0.5 * ((value / from).ln() / sd).powi(2);
             let mut highest = best.1.evidence;
             for (&factor, &lengthscale, &noise) in factors
                 .iter()
@@ -287,20 +291,20 @@ impl<'a> UpdatedEffect<'a> {
         (mean, covariance): &(Vec<f64>, Matrix),
         numbers: DiscrepancyParameters,
     ) -> Result<TrialFit> {
-        let mut all = self.with_stationary(&self.trials.treatments, covariance, numbers);
+        let mut gram = self.with_stationary(&self.trials.treatments, covariance, numbers);
         let noises = self.noises(numbers);
-        all.add_diagonal(|i| noises[i]);
-        let factor = Cholesky::new(all, "covariance of the trials")?;
-        let mut off: Vec<f64> = self.trials.outcomes.iter().zip(mean).map(|(y, m)| y - m).collect();
+        gram.add_diagonal(|i| noises[i]);
+        let factor = Cholesky::new(gram, "covariance of the trials")?;
+        let mut residual: Vec<f64> = self.trials.outcomes.iter().zip(mean).map(|(y, m)| y - m).collect();
         let mut constant = 0.0;
         if self.prior == EffectPrior::Flat {
-            // By generalised least squares.
-            let ones = factor.solve_vector(&vec![1.0; off.len()]);
-            constant = dot(&ones, &off) / ones.iter().sum::<f64>();
-            off.iter_mut().for_each(|own| *own -= constant);
+            // Generalised least squares.
+            let solved_ones = factor.solve_vector(&vec![1.0; residual.len()]);
+            constant = dot(&solved_ones, &residual) / solved_ones.iter().sum::<f64>();
+            residual.iter_mut().for_each(|entry| *entry -= constant);
         }
-        let solved = factor.solve_vector(&off);
-        let evidence = -0.5 * (dot(&off, &solved) + factor.log_det());
+        let solved = factor.solve_vector(&residual);
+        let evidence = -0.5 * (dot(&residual, &solved) + factor.log_det());
         Ok(TrialFit { factor, constant, solved, evidence })
     }
 
@@ -311,7 +315,7 @@ impl<'a> UpdatedEffect<'a> {
 
     /// The covariance of rows with the stationary part.
     fn with_stationary(&self, rows: &Table, covariance: &Matrix, numbers: DiscrepancyParameters) -> Matrix {
-        let mut all = covariance.clone();
+        let mut gram = covariance.clone();
         for i in 0..rows.rows() {
             for j in 0..rows.rows() {
                 let square: f64 = (0..rows.width())
@@ -325,10 +329,10 @@ impl<'a> UpdatedEffect<'a> {
                         }
                     })
                     .sum();
-                all[(i, j)] += numbers.variance * (-0.5 * square / numbers.lengthscale.powi(2)).exp();
+                gram[(i, j)] += numbers.variance * (-0.5 * square / numbers.lengthscale.powi(2)).exp();
             }
         }
-        all
+        gram
     }
 }
 
@@ -337,10 +341,10 @@ pub(super) fn min_max(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
-/// The variance of an effect over rows: of its mean, and what is open on average.
-fn effect_variance(told: &Told) -> f64 {
-    let n = told.mean.len() as f64;
-    let middle = told.mean.iter().sum::<f64>() / n;
-    let moved = told.mean.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / n;
-    moved + (0..told.mean.len()).map(|i| told.covariance[(i, i)]).sum::<f64>() / n
+/// The variance of an effect over rows: that of its mean, plus the mean posterior variance.
+fn effect_variance(estimate: &EffectEstimate) -> f64 {
+    let n = estimate.mean.len() as f64;
+    let middle = estimate.mean.iter().sum::<f64>() / n;
+    let moved = estimate.mean.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / n;
+    moved + (0..estimate.mean.len()).map(|i| estimate.covariance[(i, i)]).sum::<f64>() / n
 }

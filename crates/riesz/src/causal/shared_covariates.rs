@@ -1,19 +1,19 @@
-//! Covariates that two studies share: the outcome depends on the mediators y and on w, which treatments do
-//! not move, and both studies know w.
+//! Covariates that two studies share: the outcome depends on the mediators y and on covariates w, which
+//! treatments do not change, and both studies measured w.
 //!
-//! An effect then averages `f(y, w_j)` over the people j of the first study, each with what the treatment
-//! does to someone with j's covariates z_j (w is among them). With k_y and k_w the factors of the outcome's
-//! kernel, ỹ, w̃ the last study's rows, `S = K_x ∘ K_z + λ` and C the columns of functionals over treatments,
-//! all is linear or quadratic in C:
+//! An effect then averages `f(y, w_j)` over the units j of the first study, with the treatment's effect on a
+//! unit with j's covariates z_j (which include w). With k_y and k_w the factors of the outcome's kernel, ỹ,
+//! w̃ the last study's rows, `S = K_x ∘ K_z + λ` and C the columns of functionals over treatments, all terms
+//! are linear or quadratic in C:
 //!
 //! ```text
-//! columns over ỹ, w̃:          Bᵀ C,   B = (S⁻¹ K_yỹ) ∘ (K_z K_ww̃)/n
-//! their kernel:                Cᵀ P C, P = (S⁻¹ K_yy S⁻¹) ∘ (K_z K_ww K_z)/n²
-//! what the study leaves open:  a k(x, x') - Cᵀ G C,   a = Σ (K_z ∘ V)/n²,  G = S⁻¹ ∘ (K_z V K_z)/n²
+//! columns over ỹ, w̃:            Bᵀ C,   B = (S⁻¹ K_yỹ) ∘ (K_z K_ww̃)/n
+//! their kernel:                  Cᵀ P C, P = (S⁻¹ K_yy S⁻¹) ∘ (K_z K_ww K_z)/n²
+//! residual part of the study:    a k(x, x') - Cᵀ G C,   a = Σ (K_z ∘ V)/n²,  G = S⁻¹ ∘ (K_z V K_z)/n²
 //! ```
 //!
-//! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)`, in two parts: of the means, and of what is open of f. Cost
-//! n³. Ours.
+//! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)`, in two parts: from the means, and from the posterior
+//! covariance of f. Cost n³. This is ours.
 
 use super::outcome_gp::OutcomeGp;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
-/// What a study shares with the last one: mediators, and covariates.
+/// The columns that a study shares with the last one: mediators, and covariates.
 pub(super) struct SharedColumns<'a> {
     pub y: &'a Table,
     pub w: &'a Table,
@@ -39,12 +39,12 @@ pub(super) struct SharedCovariateTerms {
     pub of_open: (f64, Matrix),
     /// Coefficients over treatments.
     pub coef: Vec<f64>,
-    /// Of every person what f makes of the treatment's columns, points × people.
+    /// For every unit the values of f that multiply the treatment's columns, points × units.
     pub of_people: Matrix,
 }
 
-fn times(mut a: Matrix, b: &Matrix, by: f64) -> Matrix {
-    a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a *= b * by);
+fn times(mut a: Matrix, b: &Matrix, factor: f64) -> Matrix {
+    a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a *= b * factor);
     a
 }
 
@@ -52,8 +52,8 @@ fn times(mut a: Matrix, b: &Matrix, by: f64) -> Matrix {
 fn kernel_factors(kernel: &Kernel, rows: &Table, y: &[usize], w: &[usize]) -> Result<(Kernel, Kernel)> {
     let allowed = "it is a product of one over mediators and one over the covariates that studies share";
     // The scale stays with the covariates.
-    let mut both = split(kernel, rows, &[w.to_vec(), y.to_vec()], allowed)?.into_iter();
-    match (both.next(), both.next()) {
+    let mut factors = split(kernel, rows, &[w.to_vec(), y.to_vec()], allowed)?.into_iter();
+    match (factors.next(), factors.next()) {
         (Some(of_w), Some(of_y)) => Ok((of_y, of_w)),
         _ => Err(Error::parameter("kernel of the outcome", kernel.formula(), allowed)),
     }
@@ -70,41 +70,44 @@ pub(super) fn split(
     groups: &[Vec<usize>],
     allowed: &str,
 ) -> Result<Vec<Kernel>> {
-    let some = rows.select_rows(&(0..rows.rows().min(CHECK_ROWS)).collect::<Vec<_>>());
-    let all = kernel.gram(&some);
-    let largest = (0..some.rows()).max_by(|&a, &b| all[(a, a)].total_cmp(&all[(b, b)])).unwrap_or(0);
-    let mut product = Matrix::from_row_major(all.rows(), all.cols(), vec![1.0; all.data().len()]);
-    let mut found = Vec::with_capacity(groups.len());
+    let check_rows = rows.select_rows(&(0..rows.rows().min(CHECK_ROWS)).collect::<Vec<_>>());
+    let check_gram = kernel.gram(&check_rows);
+    let largest = (0..check_rows.rows())
+        .max_by(|&a, &b| check_gram[(a, a)].total_cmp(&check_gram[(b, b)]))
+        .unwrap_or(0);
+    let mut product =
+        Matrix::from_row_major(check_gram.rows(), check_gram.cols(), vec![1.0; check_gram.data().len()]);
+    let mut kernels = Vec::with_capacity(groups.len());
     for group in groups {
         if group.is_empty() {
-            found.push(Kernel::constant(1.0));
+            kernels.push(Kernel::constant(1.0));
             continue;
         }
-        let place = |j: usize| group.iter().position(|own| *own == j).unwrap_or(j);
-        let own = kernel.restricted(&|j| group.contains(&j)).map_columns(&place);
-        let gram = own.gram(&some.select_columns(group));
+        let place = |j: usize| group.iter().position(|column| *column == j).unwrap_or(j);
+        let group_kernel = kernel.restricted(&|j| group.contains(&j)).map_columns(&place);
+        let gram = group_kernel.gram(&check_rows.select_columns(group));
         let size = 1.0 / gram[(largest, largest)];
         product = times(product, &gram, size);
-        found.push(size * own);
+        kernels.push(size * group_kernel);
     }
-    let scale = all[(largest, largest)] / product[(largest, largest)];
-    let pairs = all.data().iter().zip(product.data());
-    let off = pairs.map(|(all, product)| (all - scale * product).abs()).fold(0.0, f64::max);
-    if off.is_nan() || off > 1e-9 * all[(largest, largest)] {
+    let scale = check_gram[(largest, largest)] / product[(largest, largest)];
+    let pairs = check_gram.data().iter().zip(product.data());
+    let max_error = pairs.map(|(entry, product)| (entry - scale * product).abs()).fold(0.0, f64::max);
+    if max_error.is_nan() || max_error > 1e-9 * check_gram[(largest, largest)] {
         return Err(Error::parameter("kernel of the outcome", kernel.formula(), allowed));
     }
     if let Some(first) = groups.iter().position(|group| !group.is_empty()) {
-        found[first] = scale * found[first].clone();
+        kernels[first] = scale * kernels[first].clone();
     }
-    Ok(found)
+    Ok(kernels)
 }
 
 /// Rows that tell whether a kernel is a product.
 const CHECK_ROWS: usize = 30;
 
 impl SharedCovariateTerms {
-    /// By the covariates' kernel between rows, `S`, the outcome with the factors of its kernel, and rows of
-    /// ν.
+    /// The terms, from the covariates' kernel between rows, `S`, the outcome with the factors of its kernel,
+    /// and rows of ν.
     pub fn new(
         of_covariates: &Matrix,
         factor: &Cholesky,
@@ -124,15 +127,15 @@ impl SharedCovariateTerms {
         let w_each = of_w.gram(common.w);
         let to = times(factor.solve(y_last.clone()), &of_covariates.matmul(&w_last), share);
         let coef = to.matvec(process.coef());
-        let half = factor.solve(of_y.gram(common.y));
-        let around = |m: &Matrix| of_covariates.matmul(&m.matmul(of_covariates));
-        let prior = times(factor.solve(half.transpose()), &around(&w_each), share * share);
+        let solved = factor.solve(of_y.gram(common.y));
+        let sandwich = |m: &Matrix| of_covariates.matmul(&m.matmul(of_covariates));
+        let prior = times(factor.solve(solved.transpose()), &sandwich(&w_each), share * share);
         // f̄₀(u, w_j) and f̄₀(y_i, w_j).
         let last_weighted = |m: &Matrix| {
-            let mut own = m.clone();
-            (0..own.rows())
-                .for_each(|i| own.row_mut(i).iter_mut().zip(process.coef()).for_each(|(v, a)| *v *= a));
-            own
+            let mut weighted = m.clone();
+            (0..weighted.rows())
+                .for_each(|i| weighted.row_mut(i).iter_mut().zip(process.coef()).for_each(|(v, a)| *v *= a));
+            weighted
         };
         let people = w_last.transpose();
         let u_last = of_y.cross_gram(measure, &rows_y);
@@ -148,8 +151,8 @@ impl SharedCovariateTerms {
         of_open.data_mut().iter_mut().zip(w_each.data()).for_each(|(v, w)| *v = size * w - *v);
         let inverse = factor.inverse();
         let opens = |v: &Matrix| {
-            let own = share * share * dot(of_covariates.data(), v.data());
-            (own, times(inverse.clone(), &around(v), share * share))
+            let scale = share * share * dot(of_covariates.data(), v.data());
+            (scale, times(inverse.clone(), &sandwich(v), share * share))
         };
         let of_people = times(factor.solve(last_weighted(&y_last).matmul(&people)), of_covariates, 1.0);
         Ok(Self {

@@ -11,7 +11,7 @@
 //! rows' histories (the g-formula by iterated conditional expectations: Robins 1986; Bang and Robins 2005).
 
 use super::effect::{Effect, Model};
-use super::identification::{How, Identification};
+use super::identification::{EffectStrategy, Identification};
 use super::iterated::{Averaged, FittedStage, History, Iterated, Set, StageFit};
 use super::kernel_regression::KernelRegression;
 use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
@@ -50,14 +50,14 @@ pub struct SingleTable {
 /// The parameters of all stages.
 #[derive(Debug, Clone)]
 pub struct StageParameters {
-    /// Of each stage but the last its kernel, over its history, treatments and averaged columns in this
+    /// For each stage but the last its kernel, over its history, treatments and averaged columns in this
     /// order, and its ridge λ > 0. The kernel is a product over these three groups.
     pub regressions: Vec<(Kernel, f64)>,
-    /// Of the last stage, over columns in the same order.
+    /// Parameters of the last stage, over columns in the same order.
     pub outcome: OutcomeGpParameters,
     /// Whether the uncertainty of who is in the table counts.
     pub adjustment: bool,
-    /// As of [`Fusion`](super::Fusion).
+    /// The number of landmarks, as in [`CausalFusion`](super::CausalFusion).
     pub landmarks: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ const ALL_ROWS: usize = 3000;
 /// The number of these landmarks.
 const USUAL_LANDMARKS: usize = 500;
 
-/// What a kernel must be to be split.
+/// The requirement on a kernel that is split, for messages.
 const PRODUCT: &str = "it is a product of kernels over history, treatments and averaged covariates";
 
 impl Stage {
@@ -97,12 +97,12 @@ impl Identification {
             names
         };
         let treatments = self.treatments.clone();
-        match &self.how {
-            How::FrontDoor { through, .. } => vec![
+        match &self.strategy {
+            EffectStrategy::FrontDoor { mediators, .. } => vec![
                 Stage { treatments, ..Stage::default() },
-                Stage { history: sorted(through), averaged: self.treatments.clone(), ..Stage::default() },
+                Stage { history: sorted(mediators), averaged: self.treatments.clone(), ..Stage::default() },
             ],
-            How::Sequential { steps } => sequential(steps),
+            EffectStrategy::Sequential { steps } => sequential(steps),
             _ => vec![Stage { treatments, averaged: sorted(self.adjustment()), ..Stage::default() }],
         }
     }
@@ -132,11 +132,11 @@ fn sequential(steps: &[SequentialStep]) -> Vec<Stage> {
 }
 
 impl SingleTable {
-    /// The table that `found` says, as it was [gathered](super::gather()).
-    pub fn new(found: &Identification, gathered: &Studies) -> Self {
+    /// The table that `identification` needs, as it was [gathered](super::gather()).
+    pub fn new(identification: &Identification, gathered: &Studies) -> Self {
         Self {
-            stages: found.stages(),
-            treatments: found.treatments.clone(),
+            stages: identification.stages(),
+            treatments: identification.treatments.clone(),
             rows: gathered.points.clone(),
             outcome: gathered.outcome.clone(),
         }
@@ -167,7 +167,7 @@ impl SingleTable {
 
     pub(super) fn check(&self) -> Result<()> {
         if self.stages.is_empty() {
-            return Err(Error::TooFew { what: "the list of stages".into(), needed: 1, unit: "stage is" });
+            return Err(Error::TooFew { subject: "the list of stages".into(), needed: 1, unit: "stage is" });
         }
         let why = "one a row of the table";
         sized("the outcome", "numbers", self.rows.rows(), self.outcome.len(), why)?;
@@ -188,16 +188,16 @@ impl SingleTable {
         Ok(())
     }
 
-    /// By stage the rows that it is known through: landmarks, or all of them.
+    /// For each stage its landmarks, or `None` if all rows are used.
     pub(super) fn landmarks(&self, count: Option<usize>) -> Result<Vec<Option<Table>>> {
         let n = self.rows.rows();
         if n <= count.unwrap_or(ALL_ROWS) {
             return Ok(vec![None; self.stages.len()]);
         }
-        let few = |stage: &Stage| {
+        let landmarks_of = |stage: &Stage| {
             inducing_points(&self.select(&stage.columns())?, count.unwrap_or(USUAL_LANDMARKS), 0).map(Some)
         };
-        self.stages.iter().map(few).collect()
+        self.stages.iter().map(landmarks_of).collect()
     }
 
     /// A stage with the kernel over its columns, known through `places`.
@@ -209,7 +209,7 @@ impl SingleTable {
         fit: StageFit,
     ) -> Result<FittedStage> {
         let stage = &self.stages[t];
-        let all = self.select(&stage.columns())?;
+        let rows = self.select(&stage.columns())?;
         let groups = stage.places();
         let mut kernels = split(kernel, places, &groups, PRODUCT)?.into_iter();
         let [history, treatments, averaged] = groups;
@@ -217,9 +217,9 @@ impl SingleTable {
         let (of_history, of_treatments, of_averaged) = (next(), next(), next());
         let history = (!history.is_empty()).then(|| {
             let points = places.select_columns(&history);
-            History::new(of_history.clone(), points, all.select_columns(&history), fit.sees_rows())
+            History::new(of_history.clone(), points, rows.select_columns(&history), fit.sees_rows())
         });
-        let own = |name: &String| {
+        let treatment_index = |name: &String| {
             self.treatments.iter().position(|other| other == name).ok_or_else(|| {
                 let known = crate::error::listed(&self.treatments);
                 Error::UnknownColumn { name: name.clone(), known }
@@ -230,19 +230,19 @@ impl SingleTable {
             false => Some(Set {
                 points: places.select_columns(&treatments),
                 kernel: of_treatments.clone(),
-                columns: stage.treatments.iter().map(own).collect::<Result<_>>()?,
+                columns: stage.treatments.iter().map(treatment_index).collect::<Result<_>>()?,
             }),
         };
         let averaged = (!averaged.is_empty()).then(|| {
-            let (points, members) = (places.select_columns(&averaged), all.select_columns(&averaged));
+            let (points, members) = (places.select_columns(&averaged), rows.select_columns(&averaged));
             Averaged::new(of_averaged.clone(), points, members)
         });
-        // What none of the groups has is a constant, of which the first that is there takes care.
+        // Terms that none of the groups reads are constants, which belong to the first group that is present.
         Ok(FittedStage { history: history.transpose()?, set, averaged, fit })
     }
 
     /// The last stage.
-    pub(super) fn last(
+    pub(super) fn fit_outcome(
         &self,
         parameters: &OutcomeGpParameters,
         landmarks: Option<&Table>,
@@ -290,12 +290,12 @@ impl SingleTable {
         let (count, why) = (self.stages.len() - 1, "one a stage but the last");
         sized("the list of regressions", "entries", count, parameters.regressions.len(), why)?;
         let landmarks = self.landmarks(parameters.landmarks)?;
-        let each = parameters.regressions.iter().enumerate();
-        let mut all = each
-            .map(|(t, own)| self.regression(t, own, landmarks[t].as_ref()))
+        let indexed = parameters.regressions.iter().enumerate();
+        let mut stages = indexed
+            .map(|(t, parameters)| self.regression(t, parameters, landmarks[t].as_ref()))
             .collect::<Result<Vec<_>>>()?;
-        all.push(self.last(&parameters.outcome, landmarks[count].as_ref())?);
-        let model = Iterated::new(self.treatments()?, all, parameters.adjustment);
+        stages.push(self.fit_outcome(&parameters.outcome, landmarks[count].as_ref())?);
+        let model = Iterated::new(self.treatments()?, stages, parameters.adjustment);
         Ok(Effect::new(vec![(1.0, Model::Iterated(Box::new(model)))]))
     }
 }

@@ -1,15 +1,16 @@
-//! Effects from studies that nobody joined: study 1 has treatment and mediator, study 2 mediator and outcome.
+//! The data of effects across studies: study 1 has the treatment and the mediator, study 2 the mediator and
+//! the outcome.
 
 use super::outcome_gp::OutcomeGpParameters;
-use super::product_kernel::Block;
+use super::product_kernel::ColumnBlock;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::table::{Column, Table};
 
-/// How a study tells what a treatment does to its mediators.
+/// The way in which a study identifies the effect of its treatment on its mediators.
 #[derive(Debug, Clone)]
 pub enum IdentificationRoute {
-    /// As it is seen: the treatment is randomised, or nothing confounds it.
+    /// The conditional distribution as it is: the treatment is randomised, or nothing confounds it.
     Direct,
     /// Averaged over these covariates, a row each of the study (back-door).
     BackDoor(Table),
@@ -20,18 +21,18 @@ pub enum IdentificationRoute {
 /// A study that leads from its treatments to the mediators that the next one knows.
 #[derive(Debug, Clone)]
 pub struct Study {
-    /// What is queried of it: treatments in the first study, mediators of the one before in others.
+    /// The treatments: those of the query in the first study, mediators of the previous study in others.
     pub treatments: Table,
-    /// How it tells what these do.
+    /// The identification of their effect.
     pub route: IdentificationRoute,
-    /// What carries the effect of treatments to the next study: columns that both have.
+    /// The mediators that carry the effect of treatments to the next study: columns that both have.
     pub mediators: Table,
     /// Covariates that treatments do not move and on which the outcome depends, too: columns of the last
     /// study, and of the covariates of this one, which leads there and is read through these (back-door).
     pub shared: Option<Table>,
 }
 
-/// What is learnt from.
+/// The data of several studies.
 #[derive(Debug, Clone)]
 pub struct Studies {
     /// One or more that lead to the last.
@@ -45,10 +46,10 @@ pub struct Studies {
 /// The numbers of a study that leads to the next.
 #[derive(Debug, Clone)]
 pub struct StudyParameters {
-    /// Of treatments.
+    /// Kernel of the treatments.
     pub treatments: Kernel,
-    /// Of covariates, or of what intercepts the effect; with `treatments` a product.
-    pub others: Option<Kernel>,
+    /// Kernel of covariates, or of mediators of a front door; it is multiplied by that of `treatments`.
+    pub covariates: Option<Kernel>,
     /// λ > 0, which is not multiplied by the number of rows.
     pub ridge: f64,
     /// Kernel and ridge of the regression of what intercepts the effect on treatments (front-door).
@@ -60,22 +61,22 @@ pub struct StudyParameters {
 pub struct Parameters {
     /// One a study.
     pub studies: Vec<StudyParameters>,
-    /// Of the last.
+    /// Parameters of the last study.
     pub outcome: OutcomeGpParameters,
     /// Whether it counts who happens to be in the studies whose rows are averaged over.
     pub adjustment: bool,
-    /// As of [`Fusion`](super::Fusion).
+    /// The number of landmarks, as in [`CausalFusion`](super::CausalFusion).
     pub landmarks: Option<usize>,
 }
 
 impl Study {
     /// Treatments, and covariates or what intercepts the effect.
     fn tables(&self) -> (&Table, Option<&Table>) {
-        let others = match &self.route {
+        let other_table = match &self.route {
             IdentificationRoute::Direct => None,
-            IdentificationRoute::BackDoor(own) | IdentificationRoute::FrontDoor(own) => Some(own),
+            IdentificationRoute::BackDoor(table) | IdentificationRoute::FrontDoor(table) => Some(table),
         };
-        (&self.treatments, others)
+        (&self.treatments, other_table)
     }
 
     /// Where its rows arrive, as the next study knows it.
@@ -94,27 +95,32 @@ impl Study {
     }
 
     /// Its blocks with these kernels.
-    pub(super) fn column_blocks(&self, parameters: &StudyParameters) -> Result<Vec<Block>> {
-        let (treatments, others) = self.tables();
-        if others.is_some() != parameters.others.is_some() {
+    pub(super) fn column_blocks(&self, parameters: &StudyParameters) -> Result<Vec<ColumnBlock>> {
+        let (treatments, other_table) = self.tables();
+        if other_table.is_some() != parameters.covariates.is_some() {
             let allowed = "there is one where there are covariates, or columns that intercept the effect";
-            return Err(Error::parameter("kernel of covariates", others.is_none(), allowed));
+            return Err(Error::parameter("kernel of covariates", other_table.is_none(), allowed));
         }
-        let kernels = [Some(&parameters.treatments), parameters.others.as_ref()];
-        let rows = [Some(treatments), others];
-        let each = rows.into_iter().zip(kernels).filter_map(|(rows, kernel)| Some((rows?, kernel?)));
-        each.map(|(rows, kernel)| {
-            kernel.validate(rows.width())?;
-            Ok(Block { rows: rows.clone(), kernel: kernel.clone() })
-        })
-        .collect()
+        let kernels = [Some(&parameters.treatments), parameters.covariates.as_ref()];
+        let rows = [Some(treatments), other_table];
+        let pairs = rows.into_iter().zip(kernels).filter_map(|(rows, kernel)| Some((rows?, kernel?)));
+        pairs
+            .map(|(rows, kernel)| {
+                kernel.validate(rows.width())?;
+                Ok(ColumnBlock { rows: rows.clone(), kernel: kernel.clone() })
+            })
+            .collect()
     }
 }
 
 impl Studies {
     pub(super) fn check(&self) -> Result<()> {
         if self.studies.is_empty() {
-            return Err(Error::TooFew { what: "the list of studies".into(), needed: 2, unit: "studies are" });
+            return Err(Error::TooFew {
+                subject: "the list of studies".into(),
+                needed: 2,
+                unit: "studies are",
+            });
         }
         sized(
             "the outcome",
@@ -127,7 +133,7 @@ impl Studies {
         for (s, study) in self.studies.iter().enumerate() {
             let n = study.treatments.rows();
             crate::fit::check(&study.treatments, n, 2)?;
-            let name = |what: &str| format!("the {what} of study {}", s + 1);
+            let name = |quantity: &str| format!("the {quantity} of study {}", s + 1);
             sized(&name("mediators"), "rows", n, study.mediators.rows(), "as many as of treatments")?;
             if let IdentificationRoute::BackDoor(other) | IdentificationRoute::FrontDoor(other) = &study.route
             {

@@ -1,25 +1,27 @@
-//! A study between a query and an outcome that other studies know: one step of the recursion that carries all
-//! posteriors.
+//! A study between a query and an outcome that later studies determine: one step of the recursion that
+//! computes all posteriors.
 //!
-//! A study with rows (Ω_i, y_i) says how mediators y are distributed given Ω. As an element of a function
-//! space that distribution is a Gaussian process too, which every row observes whole but for a ridge λ, and
-//! so its posterior is that of regressing numbers, with weights `E = Φᵀ(K_Ω + λ)⁻¹` and what they leave open,
-//! `R = F - Φᵀ(K_Ω + λ)⁻¹Φ`. Of an outcome f with mean `β₀ + f̄₀` and covariance K̄ at the rows
+//! A study with rows (Ω_i, y_i) determines the distribution of mediators y given Ω. As an element of a
+//! function space this distribution is also a Gaussian process, of which every row is an observation with the
+//! ridge λ as noise. Its posterior is therefore that of a regression, with weights `E = Φᵀ(K_Ω + λ)⁻¹` and
+//! residual covariance `R = F - Φᵀ(K_Ω + λ)⁻¹Φ`. For an outcome f with mean `β₀ + f̄₀` and covariance K̄ at
+//! the rows,
 //!
 //! ```text
 //! E[g(x)] = β₀ + E_x f̄₀        cov(g(x), g(x')) = E_x K̄ E_x'ᵀ + R_xx' V,     V = ∫ E[f₀²] dν
 //! ```
 //!
-//! with ν the mediators of all studies. The parts are what the outcome's studies leave open, what this study
-//! does (`R ∫ f̄₀²`), and both together (`R ∫ k̄`). Such a g is an outcome again, so that studies chain.
-//! Source: Chau 2023 (thesis), chapter 4 (IMP is the first part alone, BayesIME the second), and the moments
-//! of Dance and Bloem-Reddy 2024 (IMPspec); the recursion is ours.
+//! where ν is the distribution of the mediators of all studies. The parts of the covariance are that of the
+//! outcome's studies, that of this study (`R ∫ f̄₀²`), and their interaction (`R ∫ k̄`). Such a g is again an
+//! outcome, so that studies can be chained. Source: Chau 2023 (thesis), chapter 4 (IMP is the first part
+//! alone, BayesIME the second), and the moments of Dance and Bloem-Reddy 2024 (IMPspec); the recursion is
+//! ours.
 
 use super::defaults::evenly_spaced;
 use super::kernel_regression::KernelRegression;
 use super::outcome_at_mediators::OutcomeAtMediators;
 use super::outcome_gp::OutcomeGp;
-use super::product_kernel::Block;
+use super::product_kernel::ColumnBlock;
 use super::query_embedding::QueryEmbedding;
 use super::shared_covariates::SharedCovariateTerms;
 use super::support::DataSupport;
@@ -33,14 +35,14 @@ use crate::table::Table;
 
 /// An outcome as a function of some columns, as far as it is known.
 #[derive(Debug, Clone)]
-pub(super) enum Outcome {
+pub(super) enum ChainedOutcome {
     Process(Box<OutcomeGp>),
-    Link(Box<Link>),
+    Link(Box<StudyLink>),
 }
 
 /// A study, with what it leads to.
 #[derive(Debug, Clone)]
-pub(super) struct Link {
+pub(super) struct StudyLink {
     /// Its number.
     pub study: usize,
     /// Treatments of all rows, and their covariates where these are averaged over.
@@ -50,14 +52,14 @@ pub(super) struct Link {
     pub points: Table,
     pub kernel: Kernel,
     /// Covariates at points where these are averaged over, with their kernel.
-    pub others: Option<Block>,
+    pub covariate_block: Option<ColumnBlock>,
     pub reading: QueryEmbedding,
     /// λ.
     pub ridge: f64,
-    /// Of its rows.
+    /// The regression on its rows.
     pub solver: KernelRegression,
-    pub outcome: Outcome,
-    arrived: OutcomeAtMediators,
+    pub outcome: ChainedOutcome,
+    at_mediators: OutcomeAtMediators,
     /// `W f̄₀(y)`, over points, which by all rows is `(K_Ω + λ)⁻¹ f̄₀(y)`.
     solved: Vec<f64>,
     /// Its mediators, and those of ν.
@@ -66,163 +68,167 @@ pub(super) struct Link {
     /// `∫ f̄₀² dν` and `∫ k̄ dν`.
     square: f64,
     variance: f64,
-    adjustment: Option<Adjustment>,
+    adjustment: Option<AdjustmentUncertainty>,
     /// Where it shares covariates with the last study.
     shared: Option<SharedCovariateTerms>,
 }
 
 /// A front door: treatments are as they were, and what intercepts the effect is as a regression on queried
 /// ones says.
-pub(super) struct FrontDoor<'a> {
+pub(super) struct FrontDoorInputs<'a> {
     /// Kernels of places with rows: of treatments, and of what intercepts the effect.
     pub treatments: &'a Matrix,
     pub intercepting: &'a Matrix,
-    /// That of what intercepts it, of each row with itself.
+    /// The kernel of the mediators of each row with itself.
     pub diagonal: Vec<f64>,
     /// Treatments averaged over.
     pub as_they_were: QueryEmbedding,
-    /// Of what intercepts on treatments, and `W K_MM` with places.
+    /// The regression of mediators on treatments, and `W K_MM` with points.
     pub regression: KernelRegression,
-    pub turned: Matrix,
+    pub weighted_mediators: Matrix,
 }
 
-/// What is not known of who is in a study: `own k(x, x') - k(x, X) Q k(X, x') + k(x, X) B Bᵀ k(X, x')`.
+/// The uncertainty about the units of a study: `scale k(x, x') - k(x, X) Q k(X, x') + k(x, X) B Bᵀ k(X, x')`.
 #[derive(Debug, Clone)]
-struct Adjustment {
-    own: f64,
+struct AdjustmentUncertainty {
+    scale: f64,
     known: Option<Matrix>,
-    half: Matrix,
+    root: Matrix,
 }
 
 /// Rows whose joint covariance is made for their variances.
 const AT_ONCE: usize = 1024;
 
-/// Of what is not known of an outcome at rows, no more than that part is left out.
+/// Share of the trace of an outcome's covariance at rows that may be left out.
 const LEFT: f64 = 1e-3;
 
-/// Of many rows what is not known of a front door's treatments is averaged over so many.
+/// Number of rows over which the uncertainty of a front door's treatments is averaged, where there are more.
 const AVERAGED: usize = 200;
 
 /// Parts of a covariance that are rounding.
 const ROUNDING: f64 = 1e-13;
 
-impl Outcome {
+impl ChainedOutcome {
     pub fn points(&self) -> &Table {
         match self {
-            Self::Process(own) => own.points(),
-            Self::Link(own) => &own.points,
+            Self::Process(process) => process.points(),
+            Self::Link(link) => &link.points,
         }
     }
 
     pub fn kernel(&self) -> &Kernel {
         match self {
-            Self::Process(own) => own.kernel(),
-            Self::Link(own) => &own.kernel,
+            Self::Process(process) => process.kernel(),
+            Self::Link(link) => &link.kernel,
         }
     }
 
-    /// Whether it sees all rows, and not landmarks alone.
-    pub fn sees_rows(&self) -> bool {
+    /// Whether all rows are used, and not landmarks alone.
+    pub fn uses_all_rows(&self) -> bool {
         match self {
-            Self::Process(own) => own.uses_all_rows(),
-            Self::Link(own) => own.sees_rows(),
+            Self::Process(process) => process.uses_all_rows(),
+            Self::Link(link) => link.sees_rows(),
         }
     }
 
     /// β₀.
     pub fn constant(&self) -> f64 {
         match self {
-            Self::Process(own) => own.constant,
-            Self::Link(own) => own.outcome.constant(),
+            Self::Process(process) => process.constant,
+            Self::Link(link) => link.outcome.constant(),
         }
     }
 
     /// The means of f₀, by columns over points.
     pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
         match self {
-            Self::Process(own) => own.centred_means(columns),
-            Self::Link(own) => columns.transpose().matvec(&own.coef()),
+            Self::Process(process) => process.centred_means(columns),
+            Self::Link(link) => columns.transpose().matvec(&link.coef()),
         }
     }
 
-    /// The variances of functionals before any study is seen, but for what is known of the outcome's size: of
-    /// a study that leads on, where it leads times what the outcome is there.
-    fn prior_variances(&self, given: &Functionals) -> Vec<f64> {
-        let own = |q: usize| match self {
+    /// The prior variances of functionals, given the scale of the outcome: for a chained study, the prior of
+    /// its mediators' distribution times the outcome's second moment.
+    fn prior_variances(&self, functionals: &Functionals) -> Vec<f64> {
+        let variance_of = |q: usize| match self {
             Self::Process(process) => {
-                given.prior_scale[(q, q)] + process.intercept_variance() * given.constants[q].powi(2)
+                functionals.prior_scale[(q, q)]
+                    + process.intercept_variance() * functionals.constants[q].powi(2)
             }
             Self::Link(link) => {
-                let column = Matrix::column_vector(given.columns.column(q));
-                let prior = Matrix::column_vector(vec![given.prior_scale[(q, q)]]);
+                let column = Matrix::column_vector(functionals.columns.column(q));
+                let prior = Matrix::column_vector(vec![functionals.prior_scale[(q, q)]]);
                 let leads = link.reading.query_covariance(&column, &prior)[(0, 0)] * link.scale();
-                leads + link.outcome.level() * given.constants[q].powi(2)
+                leads + link.outcome.level() * functionals.constants[q].powi(2)
             }
         };
-        (0..given.constants.len()).map(own).collect()
+        (0..functionals.constants.len()).map(variance_of).collect()
     }
 
     /// The prior variance of β₀.
     fn level(&self) -> f64 {
         match self {
-            Self::Process(own) => own.intercept_variance(),
-            Self::Link(own) => own.outcome.level(),
+            Self::Process(process) => process.intercept_variance(),
+            Self::Link(link) => link.outcome.level(),
         }
     }
 
     /// `∫ f̄₀² dν` and `∫ k̄ dν`, each row of ν counting the same: V in two parts.
-    pub fn squares(&self, measure: &Table) -> (f64, f64) {
+    pub fn second_moment(&self, measure: &Table) -> (f64, f64) {
         let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
         let count = means.len() as f64;
         (dot(&means, &means) / count, self.variances(measure).iter().sum::<f64>() / count)
     }
 
-    /// What f₀ may be at rows: its means, and columns of which their covariance is made, but for a thousandth
-    /// of its trace.
-    pub fn guesses(&self, at: &Table) -> Matrix {
-        let given = self.at(at);
-        let means = self.centred_means(&given.columns);
-        let open = low_rank_factor(&sum_parts(&self.covariance(&given), at.rows()), LEFT);
+    /// f₀ at rows: its means, and columns whose outer product is the covariance, up to a thousandth of its
+    /// trace.
+    pub fn mean_and_root(&self, rows: &Table) -> Matrix {
+        let functionals = self.values_at(rows);
+        let means = self.centred_means(&functionals.columns);
+        let open = low_rank_factor(&sum_parts(&self.covariance(&functionals), rows.rows()), LEFT);
         let values =
-            (0..at.rows()).flat_map(|i| std::iter::once(means[i]).chain(open.row(i).iter().copied()));
-        Matrix::from_row_major(at.rows(), 1 + open.cols(), values.collect())
+            (0..rows.rows()).flat_map(|i| std::iter::once(means[i]).chain(open.row(i).iter().copied()));
+        Matrix::from_row_major(rows.rows(), 1 + open.cols(), values.collect())
     }
 
-    /// What is left open of functionals. Cost of m of them with n points O(n² m + n m²) for each study.
-    pub fn covariance(&self, given: &Functionals) -> CovarianceParts {
+    /// The covariance of functionals by cause. Cost of m of them with n points O(n² m + n m²) for each study.
+    pub fn covariance(&self, functionals: &Functionals) -> CovarianceParts {
         match self {
-            Self::Process(own) => vec![(UncertaintyCause::Study(own.study), own.covariance(given))],
-            Self::Link(own) => own.covariance(given),
+            Self::Process(process) => {
+                vec![(UncertaintyCause::Study(process.study), process.covariance(functionals))]
+            }
+            Self::Link(link) => link.covariance(functionals),
         }
     }
 
-    /// What it is at rows, less its constant.
-    pub fn at(&self, rows: &Table) -> Functionals {
+    /// The functionals that are the values at rows, minus the constant.
+    pub fn values_at(&self, rows: &Table) -> Functionals {
         let columns = self.kernel().cross_gram(self.points(), rows);
         Functionals { columns, prior_scale: self.kernel().gram(rows), constants: vec![0.0; rows.rows()] }
     }
 
     /// The variances of f₀ at rows.
-    fn variances(&self, at: &Table) -> Vec<f64> {
+    fn variances(&self, x: &Table) -> Vec<f64> {
         match self {
-            Self::Process(own) => {
-                let columns = self.kernel().cross_gram(self.points(), at);
-                own.variances(&columns, &self.kernel().diagonal(at))
+            Self::Process(process) => {
+                let columns = self.kernel().cross_gram(self.points(), x);
+                process.variances(&columns, &self.kernel().diagonal(x))
             }
-            Self::Link(own) => {
-                let rows: Vec<usize> = (0..at.rows()).collect();
-                let each = rows.chunks(AT_ONCE).flat_map(|some| {
-                    let parts = own.covariance(&self.at(&at.select_rows(some)));
-                    let of = |j: usize| parts.iter().map(|(_, part)| part[(j, j)]).sum::<f64>().max(0.0);
-                    (0..some.len()).map(of).collect::<Vec<_>>()
+            Self::Link(link) => {
+                let rows: Vec<usize> = (0..x.rows()).collect();
+                let variances = rows.chunks(AT_ONCE).flat_map(|chunk| {
+                    let parts = link.covariance(&self.values_at(&x.select_rows(chunk)));
+                    let variance_of =
+                        |j: usize| parts.iter().map(|(_, part)| part[(j, j)]).sum::<f64>().max(0.0);
+                    (0..chunk.len()).map(variance_of).collect::<Vec<_>>()
                 });
-                each.collect()
+                variances.collect()
             }
         }
     }
 }
 
-impl Link {
+impl StudyLink {
     /// A study with mediators `y` of its rows; ν is `measure`, each of whose rows counts the same.
     pub fn new(
         study: usize,
@@ -231,28 +237,28 @@ impl Link {
         (solver, ridge): (KernelRegression, f64),
         y: Table,
         measure: Table,
-        outcome: Outcome,
+        outcome: ChainedOutcome,
     ) -> Result<Self> {
         sized("the mediators", "rows", solver.row_count(), y.rows(), "one a row of the study")?;
-        let arrived = OutcomeAtMediators::new(
+        let at_mediators = OutcomeAtMediators::new(
             (outcome.points(), outcome.kernel()),
             &y,
             matches!(solver, KernelRegression::Rows(_)),
         )?;
-        let solved = solver.solve(&outcome.centred_means(arrived.cross_covariance()));
-        let (square, variance) = outcome.squares(&measure);
+        let solved = solver.solve(&outcome.centred_means(at_mediators.cross_covariance()));
+        let (square, variance) = outcome.second_moment(&measure);
         Ok(Self {
             study,
             treatments,
             people: None,
             points,
             kernel,
-            others: None,
+            covariate_block: None,
             reading,
             ridge,
             solver,
             outcome,
-            arrived,
+            at_mediators,
             solved,
             y,
             measure,
@@ -263,7 +269,7 @@ impl Link {
         })
     }
 
-    /// The same where the outcome depends on covariates that are in this study, too.
+    /// The link where the outcome depends on covariates that are in this study, too.
     pub fn sharing(mut self, shared: SharedCovariateTerms) -> Self {
         self.shared = Some(shared);
         self
@@ -271,7 +277,7 @@ impl Link {
 
     /// At how many places of the outcome draws are made.
     pub fn places(&self) -> usize {
-        if self.outcome.sees_rows() {
+        if self.outcome.uses_all_rows() {
             self.y.rows() + self.measure.rows()
         } else {
             self.outcome.points().rows()
@@ -289,8 +295,8 @@ impl Link {
     }
 
     /// The outcome at its mediators.
-    pub fn arrived(&self) -> &OutcomeAtMediators {
-        &self.arrived
+    pub fn outcome_at_mediators(&self) -> &OutcomeAtMediators {
+        &self.at_mediators
     }
 
     /// Whether it sees all rows, and not landmarks alone.
@@ -298,24 +304,25 @@ impl Link {
         matches!(self.solver, KernelRegression::Rows(_))
     }
 
-    /// As [`Effect::unexplained`](super::Effect::unexplained), of this study and those after it.
+    /// [`Effect::unexplained`](super::Effect::unexplained) for this study and those after it.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
-        let own = self
-            .solver
-            .unexplained()
-            .map(|own| (self.study, own.max(self.arrived.unexplained(self.ridge * self.scale()))));
+        let share = self.solver.unexplained().map(|solver_share| {
+            (self.study, solver_share.max(self.at_mediators.unexplained(self.ridge * self.scale())))
+        });
         let after = match &self.outcome {
-            Outcome::Process(last) => {
-                last.unexplained_share().map(|own| (last.study, own)).into_iter().collect()
-            }
-            Outcome::Link(next) => next.unexplained(),
+            ChainedOutcome::Process(process) => process
+                .unexplained_share()
+                .map(|outcome_share| (process.study, outcome_share))
+                .into_iter()
+                .collect(),
+            ChainedOutcome::Link(next) => next.unexplained(),
         };
-        own.into_iter().chain(after).collect()
+        share.into_iter().chain(after).collect()
     }
 
     /// Whether treatments are read as they are seen.
     pub fn is_direct(&self) -> bool {
-        self.others.is_none() && self.reading.low_rank_part.is_none()
+        self.covariate_block.is_none() && self.reading.low_rank_part.is_none()
     }
 
     /// Whether it does.
@@ -342,24 +349,24 @@ impl Link {
         KernelExpansion::new(self.kernel.clone(), self.points.clone(), coef, vec![self.outcome.constant()])
     }
 
-    /// The mean, and what is besides: that of all functionals that make nothing of a constant, as Shapley
-    /// values are; how sure β₀ is counts in none of them.
+    /// The posterior mean, and the variance reduction for all functionals that do not depend on a constant,
+    /// such as Shapley values; the variance of β₀ is left out.
     pub fn posterior(&self) -> Result<(KernelExpansion, PosteriorCovariance)> {
         let (n, model) = (self.points.rows(), self.mean()?);
-        let given = Functionals {
+        let identity = Functionals {
             columns: Matrix::identity(n),
             prior_scale: Matrix::zeros(n, n),
             constants: vec![0.0; n],
         };
         let mut known = Matrix::zeros(n, n);
-        for (_, part) in self.covariance(&given) {
-            known.data_mut().iter_mut().zip(part.data()).for_each(|(all, own)| *all -= own);
+        for (_, part) in self.covariance(&identity) {
+            known.data_mut().iter_mut().zip(part.data()).for_each(|(entry, part_entry)| *entry -= part_entry);
         }
-        let own = match &self.shared {
+        let kernel_scale = match &self.shared {
             Some(shared) => shared.of_means.0 + shared.of_open.0,
             None => self.reading.kernel_scale * self.scale(),
         };
-        let prior = own + self.adjustment.as_ref().map_or(0.0, |own| own.own);
+        let prior = kernel_scale + self.adjustment.as_ref().map_or(0.0, |uncertainty| uncertainty.scale);
         let known = vec![VarianceReduction::Dense(known)];
         Ok((
             model,
@@ -368,46 +375,54 @@ impl Link {
     }
 
     /// E, queries × rows, and R.
-    pub fn weights(&self, given: &Functionals) -> (Matrix, Matrix) {
+    pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix) {
         let (weights, mut open) =
-            self.solver.weights_and_explained(self.reading.row_cross_covariance(&given.columns));
-        let all = self.reading.query_covariance(&given.columns, &given.prior_scale);
-        open.data_mut().iter_mut().zip(all.data()).for_each(|(own, all)| *own = all - *own);
+            self.solver.weights_and_explained(self.reading.row_cross_covariance(&functionals.columns));
+        let prior = self.reading.query_covariance(&functionals.columns, &functionals.prior_scale);
+        open.data_mut()
+            .iter_mut()
+            .zip(prior.data())
+            .for_each(|(residual, prior_entry)| *residual = prior_entry - *residual);
         (weights, open)
     }
 
-    /// The same functionals, of the outcome.
-    fn handed_on(&self, weights: &Matrix, given: &Functionals) -> Functionals {
+    /// The functionals of the outcome that these functionals become.
+    fn push_forward(&self, weights: &Matrix, functionals: &Functionals) -> Functionals {
         match &self.shared {
-            None => self.arrived.weighted(weights, &given.constants),
+            None => self.at_mediators.weighted(weights, &functionals.constants),
             Some(SharedCovariateTerms { to, prior, .. }) => Functionals {
-                columns: to.matmul(&given.columns),
-                prior_scale: given.columns.transpose_matmul(&prior.matmul(&given.columns)),
-                constants: given.constants.clone(),
+                columns: to.matmul(&functionals.columns),
+                prior_scale: functionals.columns.transpose_matmul(&prior.matmul(&functionals.columns)),
+                constants: functionals.constants.clone(),
             },
         }
     }
 
-    pub fn covariance(&self, given: &Functionals) -> CovarianceParts {
-        let (weights, open) = self.weights(given);
-        let parts = self.outcome.covariance(&self.handed_on(&weights, given));
-        self.with_own(parts, &open, given)
+    pub fn covariance(&self, functionals: &Functionals) -> CovarianceParts {
+        let (weights, open) = self.weights(functionals);
+        let parts = self.outcome.covariance(&self.push_forward(&weights, functionals));
+        self.add_study_parts(parts, &open, functionals)
     }
 
-    pub fn of_adjustment(&self, given: &Functionals) -> Option<Matrix> {
-        let Adjustment { own, known, half } = self.adjustment.as_ref()?;
-        let half = half.transpose_matmul(&given.columns);
-        let mut part = half.transpose_matmul(&half);
+    pub fn of_adjustment(&self, functionals: &Functionals) -> Option<Matrix> {
+        let AdjustmentUncertainty { scale: own, known, root: half } = self.adjustment.as_ref()?;
+        let projected = half.transpose_matmul(&functionals.columns);
+        let mut part = projected.transpose_matmul(&projected);
         if let Some(known) = known {
-            let known = given.columns.transpose_matmul(&known.matmul(&given.columns));
-            let prior = given.prior_scale.data().iter().zip(known.data());
+            let known = functionals.columns.transpose_matmul(&known.matmul(&functionals.columns));
+            let prior = functionals.prior_scale.data().iter().zip(known.data());
             part.data_mut().iter_mut().zip(prior).for_each(|(v, (p, k))| *v += own * p - k);
         }
         Some(part)
     }
 
-    /// What the outcome leaves open, with what this study does.
-    fn with_own(&self, mut parts: CovarianceParts, open: &Matrix, given: &Functionals) -> CovarianceParts {
+    /// Adds the parts of this study to those of the outcome.
+    fn add_study_parts(
+        &self,
+        mut parts: CovarianceParts,
+        open: &Matrix,
+        functionals: &Functionals,
+    ) -> CovarianceParts {
         match &self.shared {
             None => {
                 add_part(&mut parts, UncertaintyCause::Study(self.study), self.square, open);
@@ -415,37 +430,39 @@ impl Link {
             }
             Some(shared) => {
                 let causes = [UncertaintyCause::Study(self.study), UncertaintyCause::Interaction];
-                for (cause, (own, known)) in causes.into_iter().zip([&shared.of_means, &shared.of_open]) {
-                    let known = given.columns.transpose_matmul(&known.matmul(&given.columns));
-                    let mut part = given.prior_scale.clone();
-                    part.data_mut().iter_mut().zip(known.data()).for_each(|(p, k)| *p = own * *p - k);
+                for (cause, (scale, known)) in causes.into_iter().zip([&shared.of_means, &shared.of_open]) {
+                    let known = functionals.columns.transpose_matmul(&known.matmul(&functionals.columns));
+                    let mut part = functionals.prior_scale.clone();
+                    part.data_mut().iter_mut().zip(known.data()).for_each(|(p, k)| *p = scale * *p - k);
                     add_part(&mut parts, cause, 1.0, &part);
                 }
             }
         }
-        if let Some(part) = self.of_adjustment(given) {
+        if let Some(part) = self.of_adjustment(functionals) {
             add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
         }
         parts
     }
 
-    /// Means of single queries, what is left open of them jointly, and how they stand to the studies.
-    pub fn told(&self, given: &Functionals) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
-        let (weights, open) = self.weights(given);
-        let handed = self.handed_on(&weights, given);
+    /// Means of single queries, their joint covariance by cause, and their support.
+    pub fn estimate(&self, functionals: &Functionals) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
+        let (weights, open) = self.weights(functionals);
+        let handed = self.push_forward(&weights, functionals);
         let mean = self.outcome.constant();
-        let means = given.columns.transpose().matvec(&self.coef());
-        let means = means.iter().zip(&given.constants).map(|(v, c)| v + c * mean).collect();
-        let all = self.reading.query_covariance(&given.columns, &given.prior_scale);
+        let means = functionals.columns.transpose().matvec(&self.coef());
+        let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
+        let prior = self.reading.query_covariance(&functionals.columns, &functionals.prior_scale);
         let left = self.outcome.covariance(&handed);
         let before = self.outcome.prior_variances(&handed);
-        let of = |q: usize| {
+        let support_of = |q: usize| {
             let row = weights.row(q);
             let (sum, size): (f64, f64) = (row.iter().sum(), row.iter().map(|e| e.abs()).sum());
             let left: f64 = left.iter().map(|(_, part)| part[(q, q)]).sum();
-            let share = |of: f64, all: f64| if all > 0.0 { (1.0 - of / all).clamp(0.0, 1.0) } else { 0.0 };
+            let share = |residual: f64, total: f64| {
+                if total > 0.0 { (1.0 - residual / total).clamp(0.0, 1.0) } else { 0.0 }
+            };
             DataSupport {
-                variance_explained_by_first: share(open[(q, q)], all[(q, q)]),
+                variance_explained_by_first: share(open[(q, q)], prior[(q, q)]),
                 resolved_by_rest: share(left, before[q]),
                 effective_rows: if size > 0.0 { size * size / dot(row, row) } else { 0.0 },
                 weight_sum: sum,
@@ -453,70 +470,71 @@ impl Link {
                 overlap: 1.0,
             }
         };
-        let standing = (0..weights.rows()).map(of).collect();
-        (means, self.with_own(left, &open, given), standing)
+        let support = (0..weights.rows()).map(support_of).collect();
+        (means, self.add_study_parts(left, &open, functionals), support)
     }
 
-    /// The same study for a query that reads it otherwise; what is not known of who is asked about is `half`
-    /// of [`Adjustment`].
-    pub fn read(&self, reading: QueryEmbedding, half: Option<Matrix>) -> Self {
-        let adjustment = half.map(|half| Adjustment { own: 0.0, known: None, half });
+    /// This study for a query with another embedding; `root` is the uncertainty about the population, as in
+    /// [`AdjustmentUncertainty`].
+    pub fn with_query(&self, reading: QueryEmbedding, root: Option<Matrix>) -> Self {
+        let adjustment = root.map(|root| AdjustmentUncertainty { scale: 0.0, known: None, root });
         Self { reading, adjustment, ..self.clone() }
     }
 
-    /// What the outcome is at the rows' mediators, as a regression: coefficients over points and covariates.
+    /// The outcome at the rows' mediators as a regression: coefficients over points and covariates.
     pub fn solved(&self) -> &[f64] {
         &self.solved
     }
 
-    /// Counts who happens to be in the study: covariates that are averaged over, by their kernel between
-    /// points and rows.
-    pub fn count_people(&mut self, with_people: &Matrix) {
-        // Of each row what the effect would be among people like it.
-        let mut half = match &self.shared {
+    /// Adds the uncertainty about the units of the study whose covariates are averaged over, given their
+    /// kernel between points and rows.
+    pub fn add_covariate_uncertainty(&mut self, with_people: &Matrix) {
+        // For each row the effect among units with its covariates.
+        let mut root = match &self.shared {
             Some(shared) => shared.of_people.clone(),
             None => self.times_solved(with_people),
         };
-        centre(&mut half);
+        centre(&mut root);
         if !self.sees_rows() {
-            half = low_rank_factor(&half.matmul(&half.transpose()), ROUNDING);
+            root = low_rank_factor(&root.matmul(&root.transpose()), ROUNDING);
         }
-        self.adjustment = Some(Adjustment { own: 0.0, known: None, half });
+        self.adjustment = Some(AdjustmentUncertainty { scale: 0.0, known: None, root });
     }
 
-    /// The same of a front door.
-    pub fn count_treatments(&mut self, door: &FrontDoor<'_>) {
+    /// Adds the uncertainty about the units of a front door.
+    pub fn add_treatment_uncertainty(&mut self, door: &FrontDoorInputs<'_>) {
         let n = self.solver.row_count();
-        let mut half = door.turned.matmul(&self.times_solved(door.treatments));
-        centre(&mut half);
+        let mut root = door.weighted_mediators.matmul(&self.times_solved(door.treatments));
+        centre(&mut root);
         if !self.sees_rows() {
-            half = low_rank_factor(&half.matmul(&half.transpose()), ROUNDING);
+            root = low_rank_factor(&root.matmul(&root.transpose()), ROUNDING);
         }
-        // The averaged outcome at what intercepts the effect, of rows from everywhere where these are many.
-        let some = evenly_spaced(if self.sees_rows() { n } else { AVERAGED }, n);
-        let columns = door.intercepting.transpose().select_rows(&some).transpose();
+        // The averaged outcome at the mediators, over evenly spaced rows where there are many.
+        let sampled_rows = evenly_spaced(if self.sees_rows() { n } else { AVERAGED }, n);
+        let columns = door.intercepting.transpose().select_rows(&sampled_rows).transpose();
         let of_rows = door.as_they_were.row_cross_covariance(&columns);
         let means = of_rows.transpose().matvec(&self.solved);
         let known = self.solver.explained_variances(&of_rows);
-        let handed = self.arrived.weighted(&self.solver.weights(&of_rows), &vec![0.0; some.len()]);
+        let handed =
+            self.at_mediators.weighted(&self.solver.weights(&of_rows), &vec![0.0; sampled_rows.len()]);
         let parts = self.outcome.covariance(&handed);
-        let left = |q: usize| door.as_they_were.kernel_scale * door.diagonal[some[q]] - known[q];
+        let left = |q: usize| door.as_they_were.kernel_scale * door.diagonal[sampled_rows[q]] - known[q];
         let variance =
             |q: usize| parts.iter().map(|(_, part)| part[(q, q)]).sum::<f64>() + left(q) * self.scale();
         let square = |q: usize| means[q] * means[q] + variance(q).max(0.0);
-        let own = (0..some.len()).map(square).sum::<f64>() / some.len() as f64;
+        let mean_square = (0..sampled_rows.len()).map(square).sum::<f64>() / sampled_rows.len() as f64;
         let mut known = door.regression.inverse();
-        known.data_mut().iter_mut().for_each(|v| *v *= own);
-        self.adjustment = Some(Adjustment { own, known: Some(known), half });
+        known.data_mut().iter_mut().for_each(|v| *v *= mean_square);
+        self.adjustment = Some(AdjustmentUncertainty { scale: mean_square, known: Some(known), root });
     }
 
-    /// A kernel with points, times what the outcome makes of these.
+    /// A kernel with points, times the coefficients of the outcome over these.
     fn times_solved(&self, with_points: &Matrix) -> Matrix {
-        let mut own = with_points.clone();
+        let mut scaled = with_points.clone();
         for (i, h) in self.solved.iter().enumerate() {
-            own.row_mut(i).iter_mut().for_each(|v| *v *= h);
+            scaled.row_mut(i).iter_mut().for_each(|v| *v *= h);
         }
-        own
+        scaled
     }
 }
 

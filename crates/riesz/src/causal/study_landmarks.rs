@@ -1,7 +1,7 @@
-//! Few rows that stand for those of studies that have many.
+//! Landmarks that represent the rows of studies with many rows.
 //!
-//! Where a study leads is asked of the next one, so that landmarks are of the mediators of both: where the
-//! next study has no rows, landmarks are what tells that it has none.
+//! The next study is queried at the mediators of this one, so that landmarks represent the mediators of both:
+//! where the next study has no rows, the landmarks show that it has none.
 
 use super::studies::{IdentificationRoute, Studies, Study};
 use crate::error::Result;
@@ -11,72 +11,72 @@ use crate::table::{Column, Table};
 /// Studies of more rows are known through landmarks where nobody says.
 const MAX_EXACT_ROWS: usize = 3000;
 
-/// So many, where nobody says.
+/// Default number of landmarks.
 const DEFAULT_LANDMARKS: usize = 500;
 
-/// By study, `None` where all rows count.
+/// Landmarks for each study; `None` where all rows are used.
 #[derive(Debug, Clone)]
 pub(super) struct StudyLandmarks {
     pub studies: Vec<Option<LandmarkTables>>,
     /// Points of the last.
-    pub last: Option<Table>,
+    pub outcome_points: Option<Table>,
 }
 
-/// Of a study.
+/// Landmarks of a study.
 #[derive(Debug, Clone)]
 pub(super) struct LandmarkTables {
     pub treatments: Table,
     /// Covariates that are averaged over, or what intercepts the effect.
-    pub others: Option<Table>,
+    pub covariates: Option<Table>,
     /// Treatments by themselves, on which what intercepts the effect is regressed.
     pub queried: Option<Table>,
 }
 
 impl StudyLandmarks {
-    /// Of studies of more rows than `asked`, or than is usual. Studies whose covariates the outcome depends
-    /// on have none.
+    /// Landmarks for studies with more rows than `requested`, or than the default. Studies whose covariates
+    /// the outcome depends on have none.
     ///
     /// # Errors
     /// As [`inducing_points`].
-    pub fn new(studies: &Studies, asked: Option<usize>) -> Result<Self> {
-        let count = asked.unwrap_or(DEFAULT_LANDMARKS);
-        let many = |rows: usize| rows > asked.unwrap_or(MAX_EXACT_ROWS);
-        let each = studies.studies.iter().enumerate();
-        let each = each.map(|(s, study)| {
+    pub fn new(studies: &Studies, requested: Option<usize>) -> Result<Self> {
+        let count = requested.unwrap_or(DEFAULT_LANDMARKS);
+        let is_large = |rows: usize| rows > requested.unwrap_or(MAX_EXACT_ROWS);
+        let indexed = studies.studies.iter().enumerate();
+        let tables = indexed.map(|(s, study)| {
             let before = s.checked_sub(1).map(|before| &studies.studies[before]);
             let rows = study.treatments.rows();
-            let needed = many(rows) || before.is_some_and(|own| many(own.mediators.rows()));
+            let needed = is_large(rows) || before.is_some_and(|previous| is_large(previous.mediators.rows()));
             if !needed || study.shared.is_some() {
                 return Ok(None);
             }
             LandmarkTables::new(study, before, count).map(Some)
         });
         let before = &studies.studies[studies.studies.len() - 1];
-        let needed = many(studies.points.rows()) || many(before.mediators.rows());
-        let last = (needed && before.shared.is_none()).then(|| {
-            let arrived = before.mediator_table(studies.points.columns())?;
-            inducing_points(&studies.points.stack(&arrived)?, count, 0)
+        let needed = is_large(studies.points.rows()) || is_large(before.mediators.rows());
+        let outcome_points = (needed && before.shared.is_none()).then(|| {
+            let mediators = before.mediator_table(studies.points.columns())?;
+            inducing_points(&studies.points.stack(&mediators)?, count, 0)
         });
-        Ok(Self { studies: each.collect::<Result<_>>()?, last: last.transpose()? })
+        Ok(Self { studies: tables.collect::<Result<_>>()?, outcome_points: outcome_points.transpose()? })
     }
 
-    /// How many numbers an effect holds by these.
+    /// The number of numbers that an effect with these landmarks holds.
     pub fn memory_numbers(&self, studies: &Studies) -> usize {
-        let last = self.last.as_ref().map_or(studies.points.rows(), Table::rows);
-        let each = studies.studies.iter().zip(&self.studies).enumerate();
-        let each = each.map(|(s, (study, few))| {
+        let n_points = self.outcome_points.as_ref().map_or(studies.points.rows(), Table::rows);
+        let indexed = studies.studies.iter().zip(&self.studies).enumerate();
+        let numbers = indexed.map(|(s, (study, tables))| {
             let n = study.treatments.rows();
             let next = match (studies.studies.get(s + 1), self.studies.get(s + 1)) {
-                (_, Some(Some(few))) => few.treatments.rows(),
+                (_, Some(Some(tables))) => tables.treatments.rows(),
                 (Some(next), _) => next.treatments.rows(),
-                _ => last,
+                _ => n_points,
             };
-            match few {
+            match tables {
                 None => n * (4 * n + next),
-                Some(few) => n * (few.treatments.rows() + next) + 4 * few.treatments.rows().pow(2),
+                Some(tables) => n * (tables.treatments.rows() + next) + 4 * tables.treatments.rows().pow(2),
             }
         });
-        last * last + each.sum::<usize>()
+        n_points * n_points + numbers.sum::<usize>()
     }
 }
 
@@ -86,11 +86,12 @@ impl LandmarkTables {
         if let Some(before) = before {
             treatments = treatments.stack(&before.mediator_table(treatments.columns())?)?;
         }
-        let (IdentificationRoute::BackDoor(others) | IdentificationRoute::FrontDoor(others)) = &study.route
+        let (IdentificationRoute::BackDoor(other_columns) | IdentificationRoute::FrontDoor(other_columns)) =
+            &study.route
         else {
             return Ok(Self {
                 treatments: inducing_points(&treatments, count, 0)?,
-                others: None,
+                covariates: None,
                 queried: None,
             });
         };
@@ -98,13 +99,19 @@ impl LandmarkTables {
             IdentificationRoute::FrontDoor(_) => Some(inducing_points(&treatments, count, 0)?),
             _ => None,
         };
-        // Who arrives from the study before is as those of this one.
-        let people: Vec<usize> = (0..treatments.rows()).map(|i| i % others.rows()).collect();
-        let others = others.select_rows(&people);
-        let columns: Vec<Column> = [treatments.columns(), others.columns()].concat();
-        let values = [treatments.column_major(), others.column_major()].concat();
-        let few = inducing_points(&Table::from_column_major(columns, others.rows(), values)?, count, 0)?;
-        let (first, rest): (Vec<usize>, Vec<usize>) = (0..few.width()).partition(|j| *j < treatments.width());
-        Ok(Self { treatments: few.select_columns(&first), others: Some(few.select_columns(&rest)), queried })
+        // Rows from the previous study take the covariates of this one.
+        let people: Vec<usize> = (0..treatments.rows()).map(|i| i % other_columns.rows()).collect();
+        let repeated = other_columns.select_rows(&people);
+        let columns: Vec<Column> = [treatments.columns(), repeated.columns()].concat();
+        let values = [treatments.column_major(), repeated.column_major()].concat();
+        let landmarks =
+            inducing_points(&Table::from_column_major(columns, repeated.rows(), values)?, count, 0)?;
+        let (first, other_indices): (Vec<usize>, Vec<usize>) =
+            (0..landmarks.width()).partition(|j| *j < treatments.width());
+        Ok(Self {
+            treatments: landmarks.select_columns(&first),
+            covariates: Some(landmarks.select_columns(&other_indices)),
+            queried,
+        })
     }
 }

@@ -1,10 +1,10 @@
-//! From tables as people have them to [`Studies`]: the columns that an effect needs, of rows that have all of
-//! them, in an order of their own.
+//! From tables to [`Studies`]: selects the columns that an effect needs and the rows that have all of them,
+//! in a canonical order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::caveats::Caveat;
-use super::identification::{How, Identification};
+use super::identification::{EffectStrategy, Identification};
 use super::stages::Stage;
 use super::studies::{IdentificationRoute, Studies, Study};
 use super::treatment_variation;
@@ -14,8 +14,8 @@ use crate::table::{Column, ColumnKind, Table};
 /// Fewer complete rows than these tell nothing.
 const MIN_ROWS: usize = 5;
 
-/// Shares of rows, without a like in the next study or like another, that are not worth a word.
-const FEW: f64 = 0.05;
+/// Shares of rows that are repeated, or without match in the next study, up to which no caveat is reported.
+const NEGLIGIBLE_SHARE: f64 = 0.05;
 
 /// Columns of a study as they were measured, `n` numbers each. A cell that has no value is not a number.
 #[derive(Debug, Clone, Default)]
@@ -29,36 +29,36 @@ pub struct MeasuredColumns {
 pub struct PreparedStudies {
     /// Complete rows, with the same levels of a column in each study.
     pub studies: Studies,
-    /// Of each mediator the share of rows of a study whose values the next study has not; the largest, where
-    /// several studies share it.
+    /// For each mediator the share of rows whose values the next study does not have; the largest share where
+    /// several studies share the mediator.
     pub unmatched: BTreeMap<String, f64>,
-    /// What a reader should know.
-    pub doubts: Vec<Caveat>,
+    /// Caveats for the reader.
+    pub caveats: Vec<Caveat>,
 }
 
 impl Identification {
     /// The columns of the first study that are averaged over, or that intercept the effect (front-door), in
     /// alphabetical order.
-    fn others(&self) -> Vec<String> {
-        let mut names = match &self.how {
-            How::FrontDoor { through, .. } => through.clone(),
+    fn averaged_columns(&self) -> Vec<String> {
+        let mut names = match &self.strategy {
+            EffectStrategy::FrontDoor { mediators, .. } => mediators.clone(),
             _ => self.adjustment().to_vec(),
         };
         names.sort_unstable();
         names
     }
 
-    /// Of each bridge the mediators in alphabetical order.
+    /// For each bridge the mediators in alphabetical order.
     fn mediators(&self) -> Vec<Vec<String>> {
-        let sorted = |own: &Vec<String>| {
-            let mut own = own.clone();
-            own.sort_unstable();
-            own
+        let sorted = |names: &Vec<String>| {
+            let mut names = names.clone();
+            names.sort_unstable();
+            names
         };
         self.bridges.iter().map(|bridge| sorted(&bridge.mediators)).collect()
     }
 
-    /// What both of the last two studies know beside mediators.
+    /// The columns besides mediators that both of the last two studies have.
     fn shared_passive_columns(&self) -> Vec<String> {
         let mut names = self.bridges.last().map_or(vec![], |bridge| bridge.passive.clone());
         names.sort_unstable();
@@ -74,8 +74,8 @@ impl Identification {
     pub fn needed(&self) -> Result<Vec<Vec<String>>> {
         self.estimable()?;
         if self.treatments.is_empty() || self.is_constant() {
-            let (found, outcome) = (self.to_string(), self.outcome.clone());
-            return Err(Error::causal(IdentificationError::NoEffect { found, outcome }));
+            let (description, outcome) = (self.to_string(), self.outcome.clone());
+            return Err(Error::causal(IdentificationError::NoEffect { finding: description, outcome }));
         }
         if self.is_single_table() {
             let mut names: Vec<String> = self.treatments.clone();
@@ -92,7 +92,7 @@ impl Identification {
                 passive.push(name.clone());
             }
         }
-        let front = matches!(self.how, How::FrontDoor { .. });
+        let front = matches!(self.strategy, EffectStrategy::FrontDoor { .. });
         if !passive.is_empty() && (front || self.bridges.len() > 1) {
             let way = if front { "front doors" } else { "chains of three studies or more" };
             return Err(Error::causal(IdentificationError::NotComputed {
@@ -105,44 +105,44 @@ impl Identification {
         let mut before = vec![self.treatments.clone()];
         before.extend(bridges.iter().cloned());
         let after = bridges.iter().cloned().chain([vec![self.outcome.clone()]]);
-        before.iter_mut().zip(after).for_each(|(own, after)| own.extend(after));
-        before[0].extend(self.others());
-        if let Some(last) = before.last_mut() {
-            last.extend(self.shared_passive_columns());
+        before.iter_mut().zip(after).for_each(|(columns, after)| columns.extend(after));
+        before[0].extend(self.averaged_columns());
+        if let Some(last_columns) = before.last_mut() {
+            last_columns.extend(self.shared_passive_columns());
         }
-        for own in &mut before {
+        for columns in &mut before {
             let mut seen = BTreeSet::new();
-            own.retain(|name| seen.insert(name.clone()));
+            columns.retain(|name| seen.insert(name.clone()));
         }
         Ok(before)
     }
 }
 
-/// The studies that `found` needs of these tables, one a study, which have those columns. Rows that lack one
-/// of these are left out; their order is made their own, so that rounding does not depend on that in which
-/// they came. Cost besides sorting O(n p⁴) for n rows and p covariates.
+/// The studies that `identification` needs from these tables, one per study. Rows that lack a needed value
+/// are left out; rows are sorted, so that rounding does not depend on their original order. Cost besides
+/// sorting O(n p⁴) for n rows and p covariates.
 ///
 /// # Errors
 /// As [`Identification::needed`]; [`Error::UnknownColumn`]; [`Error::NotFinite`] for infinite numbers;
 /// [`IdentificationError::FewRows`], [`IdentificationError::Constant`], [`IdentificationError::TextOutcome`];
 /// [`IdentificationError::NoCommonSupport`] for mediators of which two studies have no value in common.
-pub fn gather(found: &Identification, tables: &[MeasuredColumns]) -> Result<PreparedStudies> {
-    let needed = found.needed()?;
+pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Result<PreparedStudies> {
+    let needed = identification.needed()?;
     sized("the list of tables", "entries", needed.len(), tables.len(), "one a study")?;
     let mut doubts = Vec::new();
-    let each = needed.iter().zip(tables).enumerate();
-    let mut own = each
+    let indexed = needed.iter().zip(tables).enumerate();
+    let mut complete_tables = indexed
         .map(|(k, (names, table))| complete(k, names, table, &mut doubts))
         .collect::<Result<Vec<MeasuredColumns>>>()?;
     for name in needed.iter().flatten().collect::<BTreeSet<_>>() {
-        share_levels(&mut own, name);
+        share_levels(&mut complete_tables, name);
     }
-    for (k, table) in own.iter_mut().enumerate() {
-        let last = k + 1 == needed.len();
+    for (k, table) in complete_tables.iter_mut().enumerate() {
+        let is_last = k + 1 == needed.len();
         for (column, values) in &table.columns {
-            let classes = if found.is_single_table() { two_classes(column, values) } else { None };
+            let classes = if identification.is_single_table() { two_classes(column, values) } else { None };
             let is_text = column.kind != ColumnKind::Numeric && classes.is_none();
-            if last && column.name == found.outcome && is_text {
+            if is_last && column.name == identification.outcome && is_text {
                 let name = column.name.clone();
                 return Err(Error::causal(IdentificationError::TextOutcome { name, study: k }));
             }
@@ -153,54 +153,63 @@ pub fn gather(found: &Identification, tables: &[MeasuredColumns]) -> Result<Prep
         }
         table.sort();
     }
-    if found.is_single_table() {
-        return single(found, &own[0], doubts);
+    if identification.is_single_table() {
+        return single(identification, &complete_tables[0], doubts);
     }
-    let (bridges, passive, others) = (found.mediators(), found.shared_passive_columns(), found.others());
+    let (bridges, passive, averaged) = (
+        identification.mediators(),
+        identification.shared_passive_columns(),
+        identification.averaged_columns(),
+    );
     let mut unmatched: BTreeMap<String, f64> = BTreeMap::new();
     for (k, names) in bridges.iter().enumerate() {
         let shared = if k + 1 == bridges.len() { &passive[..] } else { &[] };
         for name in names.iter().chain(shared) {
-            let (share, doubt) = mediator_overlap(k, own[k].of(name)?, own[k + 1].of(name)?)?;
-            let most = unmatched.entry(name.clone()).or_default();
-            *most = most.max(share);
+            let (share, doubt) =
+                mediator_overlap(k, complete_tables[k].column(name)?, complete_tables[k + 1].column(name)?)?;
+            let largest = unmatched.entry(name.clone()).or_default();
+            *largest = largest.max(share);
             doubts.extend(doubt);
         }
     }
-    let front = matches!(found.how, How::FrontDoor { .. });
-    if !front && !others.is_empty() {
-        let covariates = own[0].table(&others)?;
-        for name in &found.treatments {
+    let front = matches!(identification.strategy, EffectStrategy::FrontDoor { .. });
+    if !front && !averaged.is_empty() {
+        let covariates = complete_tables[0].table(&averaged)?;
+        for name in &identification.treatments {
             let left = treatment_variation::residual_treatment_variance(
-                &own[0].table(std::slice::from_ref(name))?,
+                &complete_tables[0].table(std::slice::from_ref(name))?,
                 &covariates,
             )?;
             if left < treatment_variation::NEARLY_DETERMINED {
-                doubts.push(Caveat::Decided { treatment: name.clone(), by: others.clone(), left });
+                doubts.push(Caveat::Decided { treatment: name.clone(), covariates: averaged.clone(), left });
             }
         }
     }
     let mut studies = Vec::with_capacity(bridges.len());
     for (k, after) in bridges.iter().enumerate() {
-        let before = if k == 0 { &found.treatments } else { &bridges[k - 1] };
+        let before = if k == 0 { &identification.treatments } else { &bridges[k - 1] };
         let route = match () {
-            () if k > 0 || others.is_empty() => IdentificationRoute::Direct,
-            () if front => IdentificationRoute::FrontDoor(own[0].table(&others)?),
-            () => IdentificationRoute::BackDoor(own[0].table(&others)?),
+            () if k > 0 || averaged.is_empty() => IdentificationRoute::Direct,
+            () if front => IdentificationRoute::FrontDoor(complete_tables[0].table(&averaged)?),
+            () => IdentificationRoute::BackDoor(complete_tables[0].table(&averaged)?),
         };
-        let shared = (k + 1 == bridges.len() && !passive.is_empty()).then(|| own[0].table(&passive));
+        let shared =
+            (k + 1 == bridges.len() && !passive.is_empty()).then(|| complete_tables[0].table(&passive));
         studies.push(Study {
-            treatments: own[k].table(before)?,
+            treatments: complete_tables[k].table(before)?,
             route,
-            mediators: own[k].table(after)?,
+            mediators: complete_tables[k].table(after)?,
             shared: shared.transpose()?,
         });
     }
-    let last = &own[bridges.len()];
+    let outcome_table = &complete_tables[bridges.len()];
     let points = [&bridges[bridges.len() - 1][..], &passive].concat();
-    let studies =
-        Studies { studies, points: last.table(&points)?, outcome: last.of(&found.outcome)?.1.clone() };
-    Ok(PreparedStudies { studies, unmatched, doubts })
+    let studies = Studies {
+        studies,
+        points: outcome_table.table(&points)?,
+        outcome: outcome_table.column(&identification.outcome)?.1.clone(),
+    };
+    Ok(PreparedStudies { studies, unmatched, caveats: doubts })
 }
 
 /// For an outcome of two levels, or of the numbers 0 and 1, the one that counts as 1, and the outcome in
@@ -216,13 +225,13 @@ fn two_classes(column: &Column, values: &[f64]) -> Option<(String, Vec<f64>)> {
 /// The one table of an effect that needs no other: all columns but the outcome as points, and no study that
 /// leads there.
 fn single(
-    found: &Identification,
+    identification: &Identification,
     table: &MeasuredColumns,
     mut doubts: Vec<Caveat>,
 ) -> Result<PreparedStudies> {
     let needed: Vec<String> = table.columns.iter().map(|(column, _)| column.name.clone()).collect();
-    let points: Vec<String> = needed.into_iter().filter(|name| *name != found.outcome).collect();
-    for stage in found.stages() {
+    let points: Vec<String> = needed.into_iter().filter(|name| *name != identification.outcome).collect();
+    for stage in identification.stages() {
         let before = [&stage.history[..], &stage.averaged].concat();
         if before.is_empty() {
             continue;
@@ -234,24 +243,24 @@ fn single(
                 &covariates,
             )?;
             if left < treatment_variation::NEARLY_DETERMINED {
-                doubts.push(Caveat::Decided { treatment: name.clone(), by: before.clone(), left });
+                doubts.push(Caveat::Decided { treatment: name.clone(), covariates: before.clone(), left });
             }
         }
     }
-    let (column, values) = table.of(&found.outcome)?;
+    let (column, values) = table.column(&identification.outcome)?;
     let outcome = match two_classes(column, values) {
         Some((positive, outcome)) => {
-            doubts.push(Caveat::TwoClasses { outcome: found.outcome.clone(), positive });
+            doubts.push(Caveat::TwoClasses { outcome: identification.outcome.clone(), positive });
             outcome
         }
         None => values.clone(),
     };
     let studies = Studies { studies: Vec::new(), points: table.table(&points)?, outcome };
-    Ok(PreparedStudies { studies, unmatched: BTreeMap::new(), doubts })
+    Ok(PreparedStudies { studies, unmatched: BTreeMap::new(), caveats: doubts })
 }
 
 impl MeasuredColumns {
-    fn of(&self, name: &str) -> Result<&(Column, Vec<f64>)> {
+    fn column(&self, name: &str) -> Result<&(Column, Vec<f64>)> {
         self.columns.iter().find(|(column, _)| column.name == name).ok_or_else(|| {
             let names: Vec<String> = self.columns.iter().map(|(column, _)| column.name.clone()).collect();
             Error::UnknownColumn { name: name.into(), known: crate::error::listed(&names) }
@@ -261,10 +270,10 @@ impl MeasuredColumns {
     fn table(&self, names: &[String]) -> Result<Table> {
         let (mut columns, mut values, mut rows) = (Vec::new(), Vec::new(), 0);
         for name in names {
-            let (column, own) = self.of(name)?;
+            let (column, column_values) = self.column(name)?;
             columns.push(column.clone());
-            values.extend(own);
-            rows = own.len();
+            values.extend(column_values);
+            rows = column_values.len();
         }
         Table::from_column_major(columns, rows, values)
     }
@@ -273,14 +282,17 @@ impl MeasuredColumns {
     fn sort(&mut self) {
         let mut keys: Vec<usize> = (0..self.columns.len()).collect();
         keys.sort_by(|&a, &b| self.columns[b].0.name.cmp(&self.columns[a].0.name));
-        let mut order: Vec<usize> = (0..self.columns.first().map_or(0, |(_, own)| own.len())).collect();
-        let by = |&j: &usize, a: usize, b: usize| self.columns[j].1[a].total_cmp(&self.columns[j].1[b]);
+        let mut order: Vec<usize> = (0..self.columns.first().map_or(0, |(_, values)| values.len())).collect();
+        let compare = |&j: &usize, a: usize, b: usize| self.columns[j].1[a].total_cmp(&self.columns[j].1[b]);
         order.sort_by(|&a, &b| {
-            keys.iter().map(|j| by(j, a, b)).find(|own| own.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+            keys.iter()
+                .map(|j| compare(j, a, b))
+                .find(|ordering| ordering.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
         });
-        for (_, own) in &mut self.columns {
+        for (_, values) in &mut self.columns {
             // −0 is 0.
-            *own = order.iter().map(|&i| own[i] + 0.0).collect();
+            *values = order.iter().map(|&i| values[i] + 0.0).collect();
         }
     }
 }
@@ -292,43 +304,43 @@ fn complete(
     table: &MeasuredColumns,
     doubts: &mut Vec<Caveat>,
 ) -> Result<MeasuredColumns> {
-    let own = names.iter().map(|name| table.of(name)).collect::<Result<Vec<_>>>()?;
-    let count = own[0].1.len();
-    for (column, values) in &own {
+    let needed_columns = names.iter().map(|name| table.column(name)).collect::<Result<Vec<_>>>()?;
+    let count = needed_columns[0].1.len();
+    for (column, values) in &needed_columns {
         sized(&format!("column '{}'", column.name), "rows", count, values.len(), "as many as the others")?;
         if let Some(row) = values.iter().position(|v| v.is_infinite()) {
             return Err(Error::NotFinite { row, column: column.name.clone(), value: values[row] });
         }
     }
     let kept: Vec<usize> =
-        (0..count).filter(|&i| own.iter().all(|(_, values)| !values[i].is_nan())).collect();
-    let holes = own.iter().filter(|(_, values)| values.iter().any(|v| v.is_nan()));
+        (0..count).filter(|&i| needed_columns.iter().all(|(_, values)| !values[i].is_nan())).collect();
+    let holes = needed_columns.iter().filter(|(_, values)| values.iter().any(|v| v.is_nan()));
     let columns: Vec<String> = holes.map(|(column, _)| column.name.clone()).collect();
     if kept.len() < MIN_ROWS {
-        let of = if columns.is_empty() { vec![] } else { names.to_vec() };
+        let missing_columns = if columns.is_empty() { vec![] } else { names.to_vec() };
         return Err(Error::causal(IdentificationError::FewRows {
             study,
             rows: kept.len(),
-            of,
+            complete_columns: missing_columns,
             needed: MIN_ROWS,
         }));
     }
     if !columns.is_empty() {
-        doubts.push(Caveat::Holes { study, rows: count - kept.len(), of: count, columns });
+        doubts.push(Caveat::Holes { study, rows: count - kept.len(), total: count, columns });
     }
     let cut = |(column, values): &(Column, Vec<f64>)| {
         (column.clone(), kept.iter().map(|&i| values[i]).collect::<Vec<f64>>())
     };
-    let complete = MeasuredColumns { columns: own.into_iter().map(cut).collect() };
+    let complete = MeasuredColumns { columns: needed_columns.into_iter().map(cut).collect() };
     let rows = repeated(&complete);
-    if rows as f64 > FEW * kept.len() as f64 {
-        doubts.push(Caveat::Repeated { study, rows, of: kept.len() });
+    if rows as f64 > NEGLIGIBLE_SHARE * kept.len() as f64 {
+        doubts.push(Caveat::Repeated { study, rows, total: kept.len() });
     }
     Ok(complete)
 }
 
-/// How many rows repeat an earlier one; 0 where nothing was measured finer than in whole numbers, in which
-/// people are alike by chance.
+/// The number of rows that repeat an earlier one; 0 where all columns are whole numbers, in which units agree
+/// by chance.
 fn repeated(table: &MeasuredColumns) -> usize {
     let fine = |(column, values): &(Column, Vec<f64>)| {
         column.kind == ColumnKind::Numeric && values.iter().any(|v| v.fract() != 0.0)
@@ -345,13 +357,14 @@ fn repeated(table: &MeasuredColumns) -> usize {
 /// Gives a column that is categorical in a study the same levels in all of them: those that rows have,
 /// sorted.
 fn share_levels(tables: &mut [MeasuredColumns], name: &str) {
-    let all = || tables.iter().flat_map(|own| &own.columns).filter(|(column, _)| column.name == name);
-    if all().all(|(column, _)| column.kind == ColumnKind::Numeric) {
+    let columns_with_name =
+        || tables.iter().flat_map(|measured| &measured.columns).filter(|(column, _)| column.name == name);
+    if columns_with_name().all(|(column, _)| column.kind == ColumnKind::Numeric) {
         return;
     }
-    let texts = all().flat_map(|(column, values)| values.iter().map(|v| column.format(*v)));
+    let texts = columns_with_name().flat_map(|(column, values)| values.iter().map(|v| column.format(*v)));
     let levels: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
-    for (column, values) in tables.iter_mut().flat_map(|own| &mut own.columns) {
+    for (column, values) in tables.iter_mut().flat_map(|measured| &mut measured.columns) {
         if column.name == name {
             let code = |v: &f64| levels.partition_point(|level| *level < column.format(*v)) as f64;
             *values = values.iter().map(code).collect();
@@ -363,53 +376,58 @@ fn share_levels(tables: &mut [MeasuredColumns], name: &str) {
 /// The share of rows whose mediator the next study does not know, and a doubt if it is large.
 fn mediator_overlap(
     study: usize,
-    (column, own): &(Column, Vec<f64>),
+    (column, values): &(Column, Vec<f64>),
     (_, next): &(Column, Vec<f64>),
 ) -> Result<(f64, Option<Caveat>)> {
     let share_of =
-        |is: &dyn Fn(f64) -> bool| own.iter().filter(|v| is(**v)).count() as f64 / own.len() as f64;
-    let apart = |told: String, levels: bool| {
+        |is: &dyn Fn(f64) -> bool| values.iter().filter(|v| is(**v)).count() as f64 / values.len() as f64;
+    let apart = |description: String, levels: bool| {
         let name = column.name.clone();
-        Err(Error::causal(IdentificationError::NoCommonSupport { name, told, levels, study }))
+        Err(Error::causal(IdentificationError::NoCommonSupport { name, description, levels, study }))
     };
     let (share, places) = match &column.kind {
         ColumnKind::Categorical { levels } => {
             let unknown = |v: f64| !next.contains(&v);
             let share = share_of(&unknown);
-            let named = (0..levels.len()).filter(|&k| own.contains(&(k as f64)) && unknown(k as f64));
+            let named = (0..levels.len()).filter(|&k| values.contains(&(k as f64)) && unknown(k as f64));
             let places: Vec<String> = named.map(|k| format!("'{}'", levels[k])).collect();
             if share == 1.0 {
-                let told = format!(
+                let description = format!(
                     "it is {} in study {}, which study {} has not",
                     places.join(" or "),
                     study + 1,
                     study + 2
                 );
-                return apart(told, true);
+                return apart(description, true);
             }
             (share, places)
         }
         ColumnKind::Numeric => {
-            let [[from, to], [low, high]] = [column_range(own), column_range(next)];
+            let [[from, to], [low, high]] = [column_range(values), column_range(next)];
             let [below, above] = [share_of(&|v| v < low), share_of(&|v| v > high)];
             if to < low || from > high {
                 let [from, to, low, high] = [from, to, low, high].map(format_short);
-                let told = format!(
+                let description = format!(
                     "it is {from} to {to} in study {}, and {low} to {high} in study {}",
                     study + 1,
                     study + 2
                 );
-                return apart(told, false);
+                return apart(description, false);
             }
             let sides = [
                 (format!("below {}", format_short(low)), below),
                 (format!("above {}", format_short(high)), above),
             ];
-            let many = sides.into_iter().filter(|(_, share)| *share > FEW / 2.0);
-            (below + above, many.map(|(side, _)| side).collect())
+            let large_sides = sides.into_iter().filter(|(_, share)| *share > NEGLIGIBLE_SHARE / 2.0);
+            (below + above, large_sides.map(|(side, _)| side).collect())
         }
     };
-    let doubt = (share > FEW).then(|| Caveat::Unmatched { name: column.name.clone(), study, places, share });
+    let doubt = (share > NEGLIGIBLE_SHARE).then(|| Caveat::Unmatched {
+        name: column.name.clone(),
+        study,
+        places,
+        share,
+    });
     Ok((share, doubt))
 }
 
@@ -428,7 +446,7 @@ fn format_short(x: f64) -> String {
 mod tests {
     #[test]
     fn numbers_are_short() {
-        let told = [0.0, -1234.56, 0.1 + 0.2, 1e-7 / 3.0, 7e8].map(super::format_short);
-        assert_eq!(told, ["0", "-1235", "0.3", "3.333e-8", "7e8"]);
+        let texts = [0.0, -1234.56, 0.1 + 0.2, 1e-7 / 3.0, 7e8].map(super::format_short);
+        assert_eq!(texts, ["0", "-1235", "0.3", "3.333e-8", "7e8"]);
     }
 }

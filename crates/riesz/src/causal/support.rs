@@ -1,15 +1,15 @@
-//! How queries stand to studies: how much of what is asked their rows tell.
+//! Support of a query by the data: the share of its prior variance that each study's rows explain.
 
-/// How a query stands to the studies.
+/// Support of a query by the studies.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DataSupport {
     /// From 0 to 1: how much of the prior variance of where the first study leads its rows take away, `G/F`.
     pub variance_explained_by_first: f64,
     /// From 0 to 1: how much of the prior variance of the outcome there those after it take away.
     pub resolved_by_rest: f64,
-    /// By how many rows of the first study the query is told, `(Σ|E|)²/Σ E²`.
+    /// Effective number of rows of the first study that determine the query, `(Σ|E|)²/Σ E²`.
     pub effective_rows: f64,
-    /// `Σ E`: 1 where all is told by rows, less where it returns to the constant.
+    /// `Σ E`: 1 where rows determine the effect entirely, less where it returns to the constant.
     pub weight_sum: f64,
     /// From 0 to 1: how much of the prior variance of who is asked about rows take away. 1 for all people of
     /// the study, or a population.
@@ -20,7 +20,7 @@ pub struct DataSupport {
     pub overlap: f64,
 }
 
-/// What is told to less than that is not told.
+/// Smallest share from which a query counts as supported.
 const SUPPORTED: f64 = 0.5;
 
 impl DataSupport {
@@ -34,12 +34,12 @@ impl DataSupport {
         self.overlap += weight * other.overlap;
     }
 
-    /// Whether the studies tell it: the first, and those after it, take away half of the prior variance or
-    /// more, as rows do of who is asked about, and for half of these such a treatment was near. Elsewhere it
-    /// is what the model makes of rows that are far away.
+    /// Whether the studies support the query: the first study, and those after it, explain at least half of
+    /// the prior variance, rows do so for the covariates of the target population, and for at least half of
+    /// this population such a treatment was near. Elsewhere the effect is an extrapolation of the model.
     pub fn is_supported(&self) -> bool {
         [self.variance_explained_by_first, self.resolved_by_rest, self.population_explained, self.overlap]
             .iter()
-            .all(|own| *own >= SUPPORTED)
+            .all(|share| *share >= SUPPORTED)
     }
 }

@@ -1,4 +1,4 @@
-//! Whom an effect is averaged over, by what the first study's rows say of people.
+//! Target populations over which an effect is averaged, in terms of the first study's rows.
 
 use super::conditional_regression::EmbeddingRegression;
 use super::defaults::{MAX_TUNING_ROWS, evenly_spaced};
@@ -12,16 +12,16 @@ use crate::table::Table;
 pub enum TargetPopulation {
     /// Another population: rows of these covariates, and weights that add up to 1.
     Population(Table, Vec<f64>),
-    /// Those who were treated so (one row of treatments): the effect of another treatment on them.
+    /// Units that received this treatment (one row): the effect of another treatment on the treated.
     Treated(Table),
-    /// Those of whom some covariates are these (one row).
-    Like(Table),
+    /// Units with these values of some covariates (one row).
+    ConditionalOn(Table),
 }
 
 /// The kernel of covariates between rows of these.
 type Gram<'a> = &'a dyn Fn(&Table) -> Matrix;
 
-/// Whom an effect is averaged over.
+/// Covariates and weights of the population over which an effect is averaged.
 #[derive(Debug, Clone)]
 pub(super) struct PopulationWeights {
     pub covariates: Table,
@@ -33,8 +33,8 @@ pub(super) struct PopulationWeights {
 }
 
 impl PopulationWeights {
-    /// Those of a study.
-    pub fn all(covariates: &Table) -> Self {
+    /// The population of a study.
+    pub fn of_study(covariates: &Table) -> Self {
         let count = covariates.rows();
         Self {
             covariates: covariates.clone(),
@@ -43,16 +43,16 @@ impl PopulationWeights {
         }
     }
 
-    /// `of` is the kernel of the covariates of the study's rows, of which weights are a regression, by all
-    /// rows or through so many landmarks.
+    /// The weights of a target population. `gram_of` is the kernel between rows of covariates, on which
+    /// weights are regressed, through all rows or through landmarks.
     pub fn new(
-        whom: &TargetPopulation,
+        target: &TargetPopulation,
         (treatments, others): (&Table, &Table),
-        of: Gram<'_>,
+        gram_of: Gram<'_>,
         landmarks: Option<usize>,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Self> {
-        match whom {
+        match target {
             TargetPopulation::Population(members, weights) => {
                 let covariates = members.align_to(others.columns())?;
                 sized("the list of weights", "numbers", covariates.rows(), weights.len(), "one a member")?;
@@ -63,53 +63,56 @@ impl PopulationWeights {
                 }
                 Ok(Self { covariates, weights: weights.clone(), unexplained_share: None })
             }
-            TargetPopulation::Treated(at) => {
-                let at = one(at.align_to(treatments.columns())?)?;
-                Self::conditional_on(treatments, &at, others.clone(), (of, landmarks), watch)
+            TargetPopulation::Treated(condition) => {
+                let treatment = single_row(condition.align_to(treatments.columns())?)?;
+                Self::conditional_on(treatments, &treatment, others.clone(), (gram_of, landmarks), control)
             }
-            TargetPopulation::Like(at) => {
-                let places = at.columns().iter().map(|own| others.index_of(&own.name));
+            TargetPopulation::ConditionalOn(condition) => {
+                let places = condition.columns().iter().map(|column| others.index_of(&column.name));
                 let places = places.collect::<Result<Vec<_>>>()?;
                 let rows = others.select_columns(&places);
-                let at = one(at.align_to(rows.columns())?)?;
-                // Members of the study with what is given instead of their own.
+                let covariate_values = single_row(condition.align_to(rows.columns())?)?;
+                // Units of the study with the given values in place of theirs.
                 let mut columns: Vec<Vec<f64>> =
                     (0..others.width()).map(|j| others.column(j).to_vec()).collect();
-                places.iter().enumerate().for_each(|(k, j)| columns[*j].fill(at.get(0, k)));
+                places.iter().enumerate().for_each(|(k, j)| columns[*j].fill(covariate_values.get(0, k)));
                 let members =
                     Table::from_column_major(others.columns().to_vec(), rows.rows(), columns.concat())?;
                 if places.len() == members.width() {
-                    // All of them are alike.
-                    return Ok(Self { unexplained_share: Some(0.0), ..Self::all(&members) });
+                    // All units are equal.
+                    return Ok(Self { unexplained_share: Some(0.0), ..Self::of_study(&members) });
                 }
-                Self::conditional_on(&rows, &at, members, (of, landmarks), watch)
+                Self::conditional_on(&rows, &covariate_values, members, (gram_of, landmarks), control)
             }
         }
     }
 
-    /// Those who are as `at`, by a regression of what they are like on `rows`.
+    /// The population conditional on `condition`, by a regression of the covariates on `rows`.
     fn conditional_on(
         rows: &Table,
-        at: &Table,
+        condition: &Table,
         covariates: Table,
         (of, landmarks): (Gram<'_>, Option<usize>),
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Self> {
-        let some = evenly_spaced(MAX_TUNING_ROWS, rows.rows());
-        let regression =
-            EmbeddingRegression::new(&rows.select_rows(&some), &of(&covariates.select_rows(&some)), watch)?;
+        let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, rows.rows());
+        let regression = EmbeddingRegression::new(
+            &rows.select_rows(&tuning_rows),
+            &of(&covariates.select_rows(&tuning_rows)),
+            control,
+        )?;
         let (solver, points) = regression.solver(rows, landmarks)?;
-        let with_points = regression.kernel.cross_gram(&points, at);
-        let (weights, told) = solver.weights_and_explained(with_points);
-        let prior = regression.kernel.diagonal(at)[0];
-        let open = (1.0 - told[(0, 0)] / prior).clamp(0.0, 1.0);
+        let with_points = regression.kernel.cross_gram(&points, condition);
+        let (weights, explained) = solver.weights_and_explained(with_points);
+        let prior = regression.kernel.diagonal(condition)[0];
+        let open = (1.0 - explained[(0, 0)] / prior).clamp(0.0, 1.0);
         Ok(Self { covariates, weights: weights.row(0).to_vec(), unexplained_share: Some(open) })
     }
 }
 
-fn one(at: Table) -> Result<Table> {
-    match at.rows() {
-        1 => Ok(at),
+fn single_row(table: Table) -> Result<Table> {
+    match table.rows() {
+        1 => Ok(table),
         rows => Err(Error::parameter("whom the effect is on", format!("{rows} rows"), "it is one row")),
     }
 }

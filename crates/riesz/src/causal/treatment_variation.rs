@@ -1,4 +1,5 @@
-//! How much of treatments covariates leave open, as least squares on these, their squares and products tell.
+//! Residual variation of treatments given covariates, from least squares on these, their squares and
+//! products.
 
 use crate::error::Result;
 use crate::linalg::{Matrix, symmetric_eigen};
@@ -10,8 +11,8 @@ pub(super) const NEARLY_DETERMINED: f64 = 0.1;
 /// Directions of features whose variance is a smaller share of the largest are rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// The share of a treatment's variance that covariates leave, with degrees of freedom counted; of a
-/// categorical one that of the indicators of its levels together. Cost O(n p⁴) for p covariates.
+/// The share of a treatment's variance that covariates leave unexplained, corrected for degrees of freedom;
+/// for a categorical treatment that of the indicators of its levels together. Cost O(n p⁴) for p covariates.
 ///
 /// # Errors
 /// As [`symmetric_eigen`].
@@ -28,46 +29,46 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
             );
         }
     }
-    let features: Vec<Vec<f64>> = features.into_iter().filter_map(|own| standard(&own)).collect();
+    let features: Vec<Vec<f64>> = features.into_iter().filter_map(|feature| standard(&feature)).collect();
     let p = features.len();
-    let columns: Vec<f64> = (0..n).flat_map(|i| features.iter().map(move |own| own[i])).collect();
+    let columns: Vec<f64> = (0..n).flat_map(|i| features.iter().map(move |feature| feature[i])).collect();
     let design = Matrix::from_row_major(n, p, columns);
     let across = design.transpose();
     let (values, vectors) = symmetric_eigen(&across.matmul(&design))?;
     let largest = values.last().copied().unwrap_or(0.0);
     let kept: Vec<usize> = (0..p).filter(|&k| values[k] > ROUNDING * largest).collect();
-    let (mut open, mut all) = (0.0, 0.0);
-    for own in indicators(treatment, 0, 0) {
-        let mean = own.iter().sum::<f64>() / n as f64;
-        let own: Vec<f64> = own.iter().map(|v| v - mean).collect();
-        let with = across.matvec(&own);
-        let total: f64 = own.iter().map(|v| v * v).sum();
-        let told: f64 = kept
+    let (mut open, mut total_variance) = (0.0, 0.0);
+    for indicator in indicators(treatment, 0, 0) {
+        let mean = indicator.iter().sum::<f64>() / n as f64;
+        let centred: Vec<f64> = indicator.iter().map(|v| v - mean).collect();
+        let with = across.matvec(&centred);
+        let total: f64 = centred.iter().map(|v| v * v).sum();
+        let explained: f64 = kept
             .iter()
             .map(|&k| {
                 let along: f64 = with.iter().enumerate().map(|(j, v)| v * vectors[(j, k)]).sum();
                 along * along / values[k]
             })
             .sum();
-        open += (total - told).max(0.0);
-        all += total;
+        open += (total - explained).max(0.0);
+        total_variance += total;
     }
-    Ok(open / all * n as f64 / n.saturating_sub(kept.len() + 1).max(1) as f64)
+    Ok(open / total_variance * n as f64 / n.saturating_sub(kept.len() + 1).max(1) as f64)
 }
 
-/// A column as numbers: centred by its mean, or as indicators of its levels but the first `without`.
-fn indicators(table: &Table, j: usize, without: usize) -> Vec<Vec<f64>> {
-    let own = table.column(j);
+/// A column as numbers: standardised, or as indicators of its levels but the first `skipped`.
+fn indicators(table: &Table, j: usize, skipped: usize) -> Vec<Vec<f64>> {
+    let values = table.column(j);
     match &table.columns()[j].kind {
-        ColumnKind::Numeric => standard(own).into_iter().collect(),
-        ColumnKind::Categorical { levels } => (without..levels.len())
-            .map(|k| own.iter().map(|v| f64::from(u8::from(*v == k as f64))).collect())
+        ColumnKind::Numeric => standard(values).into_iter().collect(),
+        ColumnKind::Categorical { levels } => (skipped..levels.len())
+            .map(|k| values.iter().map(|v| f64::from(u8::from(*v == k as f64))).collect())
             .collect(),
     }
 }
 
-/// With mean 0 and variance 1; nothing of what does not vary.
-fn standard(own: &[f64]) -> Option<Vec<f64>> {
-    let (mean, variance) = crate::kernel::mean_variance(own);
-    (variance > 0.0).then(|| own.iter().map(|v| (v - mean) / variance.sqrt()).collect())
+/// Scaled to mean 0 and variance 1; `None` for a constant.
+fn standard(values: &[f64]) -> Option<Vec<f64>> {
+    let (mean, variance) = crate::kernel::mean_variance(values);
+    (variance > 0.0).then(|| values.iter().map(|v| (v - mean) / variance.sqrt()).collect())
 }

@@ -1,13 +1,13 @@
-//! How the parameters of an effect from one table are chosen: first those of the regression of the outcome,
-//! then stage by stage backwards, by how well its rows predict what the next stage expects.
+//! Choice of the parameters of an effect from one table: first those of the regression of the outcome, then
+//! stage by stage backwards, by how well its rows predict the expectation of the next stage.
 
 use super::defaults::{MAX_TUNING_ROWS, default_kernel, evenly_spaced};
 use super::effect::{Effect, Model};
-use super::fusion::Fusion;
+use super::fusion::CausalFusion;
 use super::identification::Identification;
 use super::iterated::{FittedStage, Iterated};
 use super::positivity::{Positivity, TreatmentOverlap};
-use super::product_kernel::{self, Block};
+use super::product_kernel::{self, ColumnBlock};
 use super::stages::SingleTable;
 use super::studies::Studies;
 use crate::error::Result;
@@ -18,15 +18,15 @@ use crate::random::hash;
 /// Choices of later treatments at which a stage is to predict what the next one expects.
 const LATER_TREATMENTS: usize = 3;
 
-impl Fusion {
-    /// Learns the effect that `found` says from what was [gathered](super::gather()): from one table, or
-    /// across studies.
+impl CausalFusion {
+    /// Learns the identified effect from what was [gathered](super::gather()): from one table, or across
+    /// studies.
     ///
     /// # Errors
     /// As [`fit`](Self::fit) and [`fit_table`](Self::fit_table).
-    pub fn learn(&self, found: &Identification, gathered: &Studies) -> Result<Effect> {
-        if found.is_single_table() {
-            self.fit_table(&SingleTable::new(found, gathered))
+    pub fn learn(&self, identification: &Identification, gathered: &Studies) -> Result<Effect> {
+        if identification.is_single_table() {
+            self.fit_table(&SingleTable::new(identification, gathered))
         } else {
             self.fit(gathered)
         }
@@ -42,33 +42,36 @@ impl Fusion {
         table.check()?;
         let landmarks = table.landmarks(self.landmarks)?;
         let n = table.rows.rows();
-        let places = |own: &Option<crate::Table>| own.as_ref().map_or(n, crate::Table::rows);
-        let numbers = landmarks.iter().map(|own| 4 * n * places(own)).sum::<usize>();
+        let places =
+            |table_landmarks: &Option<crate::Table>| table_landmarks.as_ref().map_or(n, crate::Table::rows);
+        let numbers = landmarks.iter().map(|table_landmarks| 4 * n * places(table_landmarks)).sum::<usize>();
         crate::memory::check_allocation("draws", self.draws.max(1), numbers)?;
-        let last = table.stages.len() - 1;
-        let points = table.select(&table.stages[last].columns())?;
-        let (found, mut effective) = self.of_outcome(&points, &table.outcome)?;
-        let of_last = |own| {
-            self.watch().check_cancelled()?;
-            table.last(own, landmarks[last].as_ref())
+        let last_stage = table.stages.len() - 1;
+        let points = table.select(&table.stages[last_stage].columns())?;
+        let (outcome_parameters, mut effective) = self.of_outcome(&points, &table.outcome)?;
+        let of_last = |parameters| {
+            self.control().check_cancelled()?;
+            table.fit_outcome(parameters, landmarks[last_stage].as_ref())
         };
-        // By draw the stages from the one at hand to the last.
-        let mut chains: Vec<Vec<FittedStage>> =
-            found.iter().map(|own| of_last(own).map(|own| vec![own])).collect::<Result<_>>()?;
-        for t in (0..last).rev() {
+        // For each draw the stages from the current one to the last.
+        let mut chains: Vec<Vec<FittedStage>> = outcome_parameters
+            .iter()
+            .map(|parameters| of_last(parameters).map(|stage| vec![stage]))
+            .collect::<Result<_>>()?;
+        for t in (0..last_stage).rev() {
             // By the first draw of what comes after; draws of both go together by chance.
-            let (chosen, own) = self.of_stage(table, t, &chains[0])?;
-            effective = effective.min(own);
-            for (chain, own) in chains.iter_mut().zip(chosen.iter().cycle()) {
-                self.watch().check_cancelled()?;
-                chain.insert(0, table.regression(t, own, landmarks[t].as_ref())?);
+            let (chosen, effective_draws) = self.of_stage(table, t, &chains[0])?;
+            effective = effective.min(effective_draws);
+            for (chain, stage_parameters) in chains.iter_mut().zip(chosen.iter().cycle()) {
+                self.control().check_cancelled()?;
+                chain.insert(0, table.regression(t, stage_parameters, landmarks[t].as_ref())?);
             }
         }
         let weight = 1.0 / chains.len() as f64;
         let treatments = table.treatments()?;
         let model = |chain| {
-            let own = Iterated::new(treatments.clone(), chain, self.adjustment);
-            (weight, Model::Iterated(Box::new(own)))
+            let iterated = Iterated::new(treatments.clone(), chain, self.adjustment);
+            (weight, Model::Iterated(Box::new(iterated)))
         };
         let effect = Effect::new(chains.into_iter().map(model).collect());
         Ok(effect.with_diagnostics(self.positivity(table)?, effective))
@@ -82,47 +85,48 @@ impl Fusion {
         after: &[FittedStage],
     ) -> Result<(Vec<(Kernel, f64)>, f64)> {
         let stage = &table.stages[t];
-        let (n, all) = (table.rows.rows(), table.treatments()?);
-        let some = evenly_spaced(MAX_TUNING_ROWS, n);
+        let (n, treatments) = (table.rows.rows(), table.treatments()?);
+        let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, n);
         let later = table.stages[t + 1..].iter().any(|stage| !stage.treatments.is_empty());
         let choices = evenly_spaced(if later { LATER_TREATMENTS } else { 1 }, n);
-        // The stages that follow stand alone, as those of a chain that begins with this one's history.
-        let chain = Iterated::new(all.clone(), after.to_vec(), false);
+        // The following stages form a chain of their own that begins with this stage's history.
+        let chain = Iterated::new(treatments.clone(), after.to_vec(), false);
         let mut columns: Vec<Vec<f64>> = Vec::new();
         for row in &choices {
-            let h = chain.guesses(0, &some, &all.select_rows(&[*row]));
-            // In units of what it is on average, so that choices count alike.
+            let h = chain.mean_and_root(0, &tuning_rows, &treatments.select_rows(&[*row]));
+            // In units of the root mean square, so that all choices have the same weight.
             let square = h.data().iter().map(|v| v * v).sum::<f64>() / h.rows() as f64;
             let scale = (square * choices.len() as f64).sqrt().max(f64::MIN_POSITIVE);
             columns.extend((0..h.cols()).map(|j| h.column(j).iter().map(|v| v / scale).collect()));
         }
-        let values = (0..some.len()).flat_map(|i| columns.iter().map(move |own| own[i])).collect();
-        let h = Matrix::from_row_major(some.len(), columns.len(), values);
-        let rows = table.select(&stage.columns())?.select_rows(&some);
-        let blocks = [Block { kernel: default_kernel(&rows), rows }];
+        let values =
+            (0..tuning_rows.len()).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
+        let h = Matrix::from_row_major(tuning_rows.len(), columns.len(), values);
+        let rows = table.select(&stage.columns())?.select_rows(&tuning_rows);
+        let blocks = [ColumnBlock { kernel: default_kernel(&rows), rows }];
         let seed = hash([self.seed, 1 + t as u64]);
-        let (found, effective) = self.of_blocks(&blocks, &h, 1.0, seed)?;
-        let of = |theta: &Vec<f64>| {
+        let (draws, effective) = self.of_blocks(&blocks, &h, 1.0, seed)?;
+        let parameters_of = |theta: &Vec<f64>| {
             let (blocks, ridge) = product_kernel::with_parameters(&blocks, theta);
             (blocks[0].kernel.clone(), ridge)
         };
-        Ok((found.iter().map(of).collect(), effective))
+        Ok((draws.iter().map(parameters_of).collect(), effective))
     }
 
-    /// Which treatments the covariates before them lead one to expect, stage by stage; and which mediators of
-    /// a front door the treatments do.
+    /// Models of the treatments given the covariates before them, stage by stage; and models of the mediators
+    /// of a front door given the treatments.
     fn positivity(&self, table: &SingleTable) -> Result<Vec<Positivity>> {
-        let mut all = Vec::new();
+        let mut positivity = Vec::new();
         for stage in table.stages.iter().filter(|stage| !stage.treatments.is_empty()) {
             let before = [&stage.history[..], &stage.averaged].concat();
             if before.is_empty() {
                 continue;
             }
-            let place = |name: &String| table.treatments.iter().position(|own| own == name);
+            let place = |name: &String| table.treatments.iter().position(|treatment| treatment == name);
             let covariates = table.select(&before)?;
             let treatments = table.select(&stage.treatments)?;
-            all.push(Positivity {
-                overlap: TreatmentOverlap::new(&treatments, &covariates, self.watch())?,
+            positivity.push(Positivity {
+                overlap: TreatmentOverlap::new(&treatments, &covariates, self.control())?,
                 columns: stage.treatments.iter().filter_map(place).collect(),
                 rows: (!stage.history.is_empty()).then_some(covariates),
                 mediators: None,
@@ -134,13 +138,13 @@ impl Fusion {
                 continue;
             }
             let (mediators, rows) = (table.select(&stage.history)?, table.select(&stage.averaged)?);
-            all.push(Positivity {
-                overlap: TreatmentOverlap::new(&mediators, &rows, self.watch())?,
+            positivity.push(Positivity {
+                overlap: TreatmentOverlap::new(&mediators, &rows, self.control())?,
                 columns: (0..table.treatments.len()).collect(),
                 rows: Some(rows),
                 mediators: Some(mediators.columns().to_vec()),
             });
         }
-        Ok(all)
+        Ok(positivity)
     }
 }

@@ -1,8 +1,8 @@
-//! Covariances by cause: what leaves an effect uncertain.
+//! Covariances by cause of the uncertainty.
 
 use crate::linalg::Matrix;
 
-/// What leaves an effect uncertain.
+/// Causes of an effect's uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UncertaintyCause {
     /// The study of this number, from 0: too few rows near what is asked, or noise.
@@ -19,27 +19,27 @@ pub enum UncertaintyCause {
     Hyperparameters,
 }
 
-/// What is left open of functionals, by cause.
+/// The covariance of functionals by cause.
 pub(super) type CovarianceParts = Vec<(UncertaintyCause, Matrix)>;
 
 /// Adds a matrix.
-pub(super) fn add_matrix(all: &mut Matrix, own: &Matrix) {
-    all.data_mut().iter_mut().zip(own.data()).for_each(|(a, b)| *a += b);
+pub(super) fn add_matrix(total: &mut Matrix, addend: &Matrix) {
+    total.data_mut().iter_mut().zip(addend.data()).for_each(|(a, b)| *a += b);
 }
 
 /// Adds a part, times its weight, to those of its cause.
 pub(super) fn add_part(parts: &mut CovarianceParts, cause: UncertaintyCause, weight: f64, part: &Matrix) {
-    let place = parts.iter().position(|(own, _)| *own == cause).unwrap_or_else(|| {
+    let place = parts.iter().position(|(other_cause, _)| *other_cause == cause).unwrap_or_else(|| {
         parts.push((cause, Matrix::zeros(part.rows(), part.cols())));
         parts.len() - 1
     });
-    let own = &mut parts[place].1;
-    own.data_mut().iter_mut().zip(part.data()).for_each(|(a, b)| *a += weight * b);
+    let matrix = &mut parts[place].1;
+    matrix.data_mut().iter_mut().zip(part.data()).for_each(|(a, b)| *a += weight * b);
 }
 
-/// All parts together, of so many functionals.
+/// The sum of all parts, for `count` functionals.
 pub(super) fn sum_parts(parts: &CovarianceParts, count: usize) -> Matrix {
-    let mut all = Matrix::zeros(count, count);
-    parts.iter().for_each(|(_, part)| add_matrix(&mut all, part));
-    all
+    let mut total = Matrix::zeros(count, count);
+    parts.iter().for_each(|(_, part)| add_matrix(&mut total, part));
+    total
 }

@@ -1,9 +1,9 @@
-//! Sets that people give: checked against a graph where there is one, else taken on trust.
+//! Sets that the user gives: checked against the graph where there is one, otherwise assumed.
 
-use super::adjustment::Effect;
+use super::adjustment::EffectGraph;
 use super::assumptions::assumptions;
 use super::graph::{Graph, Nodes};
-use super::identification::{Bridge, How, Identification, Query, Source, Strategy};
+use super::identification::{Bridge, CausalQuery, EffectStrategy, Identification, Provenance, Strategy};
 use crate::error::{Error, IdentificationError, Result, listed};
 
 const ADJUSTED: &str = "adjusted for";
@@ -14,8 +14,8 @@ fn invalid_set_error(name: &str, role: &'static str, why: impl Into<String>) -> 
 }
 
 /// The numbers of the columns of study 1 that are given.
-fn columns(graph: &Graph, query: &Query, set: &[String], role: &'static str) -> Result<Nodes> {
-    let places = graph.places(set)?;
+fn columns(graph: &Graph, query: &CausalQuery, set: &[String], role: &'static str) -> Result<Nodes> {
+    let places = graph.node_indices(set)?;
     for &v in &places {
         query.measured(0, graph.name(v), role)?;
         if graph.is_latent(v) {
@@ -29,12 +29,16 @@ fn columns(graph: &Graph, query: &Query, set: &[String], role: &'static str) -> 
     Ok(places)
 }
 
-/// Adjusting for a given set, and what is passive with it.
-pub(super) fn check_adjustment_set(effect: &Effect<'_>, query: &Query, set: &[String]) -> Result<How> {
+/// Checks adjustment for a given set together with the passive columns.
+pub(super) fn check_adjustment_set(
+    effect: &EffectGraph<'_>,
+    query: &CausalQuery,
+    set: &[String],
+) -> Result<EffectStrategy> {
     let graph = effect.graph;
-    let given = columns(graph, query, set, ADJUSTED)?;
+    let adjustment = columns(graph, query, set, ADJUSTED)?;
     let affected = graph.effects(effect.treatments);
-    for &v in &given {
+    for &v in &adjustment {
         let name = graph.name(v);
         if effect.treatments.contains(&v) {
             return Err(invalid_set_error(name, ADJUSTED, "it is a treatment"));
@@ -47,25 +51,33 @@ pub(super) fn check_adjustment_set(effect: &Effect<'_>, query: &Query, set: &[St
             ));
         }
     }
-    let (behind, with) = (effect.backdoor_graph(), &given | effect.passive);
+    let (behind, with) = (effect.backdoor_graph(), &adjustment | effect.passive);
     match behind.path(effect.treatments, effect.outcomes, &with) {
-        None => Ok(How::BackDoor { adjust: graph.named(&with), others: Vec::new(), listed: false }),
+        None => Ok(EffectStrategy::BackDoor {
+            adjust: graph.named(&with),
+            alternatives: Vec::new(),
+            listed: false,
+        }),
         Some(open_path) => Err(Error::causal(IdentificationError::UnfitSet {
             set: graph.named(&with),
             role: "adjusting for",
             treatments: graph.named(effect.treatments),
             outcomes: graph.named(effect.outcomes),
             open_path,
-            instead: effect.back_door().map(|found| graph.named(&found.sets[0])),
+            instead: effect.back_door().map(|sets| graph.named(&sets.sets[0])),
         })),
     }
 }
 
-/// Through a given front door.
-pub(super) fn check_front_door(effect: &Effect<'_>, query: &Query, set: &[String]) -> Result<How> {
+/// Checks a given front door.
+pub(super) fn check_front_door(
+    effect: &EffectGraph<'_>,
+    query: &CausalQuery,
+    set: &[String],
+) -> Result<EffectStrategy> {
     let graph = effect.graph;
-    let given = columns(graph, query, set, FRONT)?;
-    for &v in &given {
+    let mediators = columns(graph, query, set, FRONT)?;
+    for &v in &mediators {
         let name = graph.name(v);
         if effect.treatments.contains(&v) {
             return Err(invalid_set_error(name, FRONT, "it is a treatment"));
@@ -78,41 +90,42 @@ pub(super) fn check_front_door(effect: &Effect<'_>, query: &Query, set: &[String
             ));
         }
     }
-    if effect.front_door_holds(&given) {
-        return Ok(How::FrontDoor {
-            through: graph.named(&given),
-            given: graph.named(effect.passive),
-            others: Vec::new(),
+    if effect.front_door_holds(&mediators) {
+        return Ok(EffectStrategy::FrontDoor {
+            mediators: graph.named(&mediators),
+            conditioning: graph.named(effect.passive),
+            alternatives: Vec::new(),
             listed: false,
         });
     }
     Err(Error::causal(IdentificationError::UnfitSet {
-        set: graph.named(&given),
+        set: graph.named(&mediators),
         role: "a front door through",
         treatments: graph.named(effect.treatments),
         outcomes: graph.named(effect.outcomes),
-        open_path: front_door_violation(effect, &given),
-        instead: effect.front_door().map(|found| graph.named(&found.sets[0])),
+        open_path: front_door_violation(effect, &mediators),
+        instead: effect.front_door().map(|sets| graph.named(&sets.sets[0])),
     }))
 }
 
-/// A path that keeps a set from being a front door: one past it, or one that confounds it.
-fn front_door_violation(effect: &Effect<'_>, set: &Nodes) -> String {
+/// A path that keeps a set from being a front door: one that avoids it, or one that confounds it.
+fn front_door_violation(effect: &EffectGraph<'_>, set: &Nodes) -> String {
     let (graph, none) = (effect.graph, Nodes::new());
-    let held = effect.treatments | effect.passive;
+    let conditioned = effect.treatments | effect.passive;
     // Among causes of the outcomes, where treatments have no causes, what is open from a treatment given
     // nothing is a directed path.
-    let past = graph.cut(effect.treatments, set);
-    let past = past.cut(&(&(0..graph.nodes()).collect::<Nodes>() - &past.causes(effect.outcomes)), &none);
+    let past = graph.without_edges(effect.treatments, set);
+    let past =
+        past.without_edges(&(&(0..graph.nodes()).collect::<Nodes>() - &past.causes(effect.outcomes)), &none);
     past.path(effect.treatments, effect.outcomes, &none)
         .filter(|_| !effect.intercepts_all_paths(set))
         .or_else(|| effect.backdoor_graph().path(effect.treatments, set, effect.passive))
-        .or_else(|| graph.cut(&none, set).path(set, effect.outcomes, &held))
+        .or_else(|| graph.without_edges(&none, set).path(set, effect.outcomes, &conditioned))
         .unwrap_or_default()
 }
 
-/// Without a graph: what is given is taken for right, and the answer says so.
-pub(super) fn assume_without_graph(query: &Query) -> Result<Identification> {
+/// Identification without a graph: what is given is assumed, and the answer says so.
+pub(super) fn assume_without_graph(query: &CausalQuery) -> Result<Identification> {
     if let Some(names) = query.differs.values().next() {
         return Err(Error::parameter(
             "differs",
@@ -133,11 +146,11 @@ pub(super) fn assume_without_graph(query: &Query) -> Result<Identification> {
         Strategy::Adjust(set) => (set.as_slice(), ADJUSTED),
         Strategy::FrontDoor(set) => (set.as_slice(), FRONT),
     };
-    let last = query.studies.len() - 1;
+    let last_study = query.studies.len() - 1;
     for name in &query.treatments {
         query.measured(0, name, "a treatment")?;
     }
-    query.measured(last, &query.outcome, "the outcome")?;
+    query.measured(last_study, &query.outcome, "the outcome")?;
     for name in set {
         query.measured(0, name, role)?;
         if query.treatments.contains(name) {
@@ -167,23 +180,28 @@ pub(super) fn assume_without_graph(query: &Query) -> Result<Identification> {
         }
         bridges.push(Bridge { mediators, passive, unused: Vec::new() });
     }
-    let how = match &query.strategy {
-        Strategy::FrontDoor(set) => {
-            How::FrontDoor { through: set.clone(), given: Vec::new(), others: Vec::new(), listed: false }
+    let strategy = match &query.strategy {
+        Strategy::FrontDoor(set) => EffectStrategy::FrontDoor {
+            mediators: set.clone(),
+            conditioning: Vec::new(),
+            alternatives: Vec::new(),
+            listed: false,
+        },
+        Strategy::Adjust(set) => {
+            EffectStrategy::BackDoor { adjust: set.clone(), alternatives: Vec::new(), listed: false }
         }
-        Strategy::Adjust(set) => How::BackDoor { adjust: set.clone(), others: Vec::new(), listed: false },
-        _ => How::Randomized { adjust: Vec::new() },
+        _ => EffectStrategy::Randomized { adjust: Vec::new() },
     };
-    let mut found = Identification {
+    let mut identification = Identification {
         treatments: query.treatments.clone(),
         without_effect: Vec::new(),
         outcome: query.outcome.clone(),
-        how,
-        source: Source::User,
+        strategy,
+        source: Provenance::User,
         bridges,
         assumptions: Vec::new(),
         unknown: Vec::new(),
     };
-    found.assumptions = assumptions(&found, &query.differs);
-    Ok(found)
+    identification.assumptions = assumptions(&identification, &query.differs);
+    Ok(identification)
 }

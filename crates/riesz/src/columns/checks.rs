@@ -102,14 +102,14 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     if m < FEW_ROWS / 2 {
         return Vec::new();
     }
-    let (least, most, median) = (measurements[0], measurements[m - 1], measurements[m / 2]);
+    let (lowest, highest, median) = (measurements[0], measurements[m - 1], measurements[m / 2]);
     let quartiles = measurements[3 * m / 4] - measurements[m / 4];
-    let spread = if quartiles > 0.0 { quartiles } else { most - least };
-    if !(spread > 0.0 && spread.is_finite()) {
+    let scale = if quartiles > 0.0 { quartiles } else { highest - lowest };
+    if !(scale > 0.0 && scale.is_finite()) {
         return Vec::new();
     }
-    let distance = |value: f64| ((value - median) / spread).abs();
-    let outside = |value: f64| value < least || value > most;
+    let distance = |value: f64| ((value - median) / scale).abs();
+    let outside = |value: f64| value < lowest || value > highest;
     let suspect = |value: f64| {
         quartiles > 0.0 && distance(value) > FAR
             || is_mark(&value) && outside(value) && distance(value) > FAR_FOR_MARKS
@@ -174,13 +174,13 @@ impl Suspicion {
                 let value = if value.abs() >= 1e16 { format!("{value:e}") } else { value.to_string() };
                 let distance =
                     if *distance >= 1e6 { format!("{distance:.0e}") } else { format!("{distance:.0}") };
-                let more = match cells {
+                let other_cells = match cells {
                     1 => String::new(),
                     cells => format!(", as are {} more cells", cells - 1),
                 };
                 format!(
-                    "column '{column}': {} is {value}{more}, {distance} interquartile ranges away from the \
-                     median: if it stands for a missing value, give {}",
+                    "column '{column}': {} is {value}{other_cells}, {distance} interquartile ranges away \
+                     from the median: if it stands for a missing value, give {}",
                     place(*row),
                     front.missing_mark(&value)
                 )
@@ -205,9 +205,10 @@ mod tests {
         let mut heights: Vec<f64> = (0..60).map(|i| 600.0 + 500.0 * wave(i)).collect();
         heights[3] = -9999.0;
         heights[9] = -9999.0;
-        let found = suspicions(&heights);
-        assert!(matches!(found[..], [Suspicion::FarAway { row: 3, cells: 2, .. }]));
-        let sentence = found[0].sentence("height", |row| format!("row {}", row + 1), FrontEnd::CommandLine);
+        let suspected = suspicions(&heights);
+        assert!(matches!(suspected[..], [Suspicion::FarAway { row: 3, cells: 2, .. }]));
+        let sentence =
+            suspected[0].sentence("height", |row| format!("row {}", row + 1), FrontEnd::CommandLine);
         assert!(sentence.contains("row 4 is -9999, as are 1 more cells"), "{sentence}");
         assert!(sentence.contains("--na-values '-9999'"), "{sentence}");
         let days: Vec<f64> = (0..60).map(|i| f64::from(20_260_101 + i % 28 + 100 * (i / 28))).collect();

@@ -1,4 +1,5 @@
-//! Recognises texts that are not numbers: dates and times, truth values, bounds such as `<5`, and marks of missing values.
+//! Recognises texts that are not numbers: dates and times, truth values, bounds such as `<5`, and marks of
+//! missing values.
 
 use super::number::{DecimalMark, parse_number};
 
@@ -55,8 +56,8 @@ pub(super) fn loses_digits(text: &str, value: f64, mark: DecimalMark) -> bool {
         DecimalMark::Point => '.',
         DecimalMark::Comma => ',',
     };
-    let (whole, fraction) = text.split_once(point).unwrap_or((text, ""));
-    let digits: String = whole.chars().filter(char::is_ascii_digit).collect();
+    let (integer_part, fraction) = text.split_once(point).unwrap_or((text, ""));
+    let digits: String = integer_part.chars().filter(char::is_ascii_digit).collect();
     !text.contains(['e', 'E', 'd', 'D'])
         && fraction.chars().all(|c| c == '0' || !c.is_ascii_digit())
         && digits.trim_start_matches('0') != value.abs().to_string()
@@ -143,8 +144,8 @@ fn is_time_of_day(text: &str) -> bool {
     let time = time.split_once(['+', '-']).map_or(time, |(time, _offset)| time);
     let known_suffix = ["", "z", "am", "pm", "utc", "gmt", "h"].contains(&suffix.as_str());
     let mut parts: Vec<&str> = time.split(':').collect();
-    let last = parts.pop().unwrap_or_default();
-    let seconds = last.split_once('.').map_or(last, |(seconds, _fraction)| seconds);
+    let last_part = parts.pop().unwrap_or_default();
+    let seconds = last_part.split_once('.').map_or(last_part, |(seconds, _fraction)| seconds);
     known_suffix
         && (1..=2).contains(&parts.len())
         && is_digits(parts[0], 1..=3)

@@ -90,28 +90,28 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
         let padded = is_padded(text.trim_start_matches(['+', '-']));
         return Some(WrittenNumber { padded, ..WrittenNumber::plain(value) });
     }
-    let (mut rest, mut negative, mut signed, mut unit) = (text, false, false, None);
+    let (mut remaining, mut negative, mut signed, mut unit) = (text, false, false, None);
     let mut closing = 0;
     // A sign, a currency and a parenthesis can come in any order, each once.
     loop {
-        if let Some(behind) = rest.strip_prefix('(').filter(|_| closing == 0 && !signed) {
-            (rest, closing, negative) = (behind.trim_start(), 1, true);
-        } else if let Some(behind) = rest.strip_prefix(MINUS).filter(|_| !signed && closing == 0) {
-            (rest, signed, negative) = (behind.trim_start(), true, true);
-        } else if let Some(behind) = rest.strip_prefix('+').filter(|_| !signed && closing == 0) {
-            (rest, signed) = (behind.trim_start(), true);
-        } else if let Some(behind) = unit.is_none().then(|| after_currency(rest)).flatten() {
-            unit = Some(rest[..rest.len() - behind.len()].trim_end());
-            rest = behind;
+        if let Some(behind) = remaining.strip_prefix('(').filter(|_| closing == 0 && !signed) {
+            (remaining, closing, negative) = (behind.trim_start(), 1, true);
+        } else if let Some(behind) = remaining.strip_prefix(MINUS).filter(|_| !signed && closing == 0) {
+            (remaining, signed, negative) = (behind.trim_start(), true, true);
+        } else if let Some(behind) = remaining.strip_prefix('+').filter(|_| !signed && closing == 0) {
+            (remaining, signed) = (behind.trim_start(), true);
+        } else if let Some(behind) = unit.is_none().then(|| after_currency(remaining)).flatten() {
+            unit = Some(remaining[..remaining.len() - behind.len()].trim_end());
+            remaining = behind;
         } else {
             break;
         }
     }
     if closing == 1 {
-        rest = rest.strip_suffix(')')?.trim_end();
+        remaining = remaining.strip_suffix(')')?.trim_end();
     }
-    let digits = Digits::read(rest, mark)?;
-    let (number, behind) = rest.split_at(digits.length);
+    let digits = Digits::read(remaining, mark)?;
+    let (number, behind) = remaining.split_at(digits.length);
     let mut behind = behind.trim_start_matches(|c: char| c.is_whitespace());
     let is_minus = |text: &str| text.strip_prefix(MINUS).is_some_and(str::is_empty);
     if is_minus(behind) || behind.starts_with('\u{2014}') && number.ends_with(mark.character()) {
@@ -209,7 +209,7 @@ struct Digits {
 impl Digits {
     fn read(text: &str, mark: DecimalMark) -> Option<Self> {
         let run = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
-        let character = |at: usize| text[at..].chars().next();
+        let character = |start: usize| text[start..].chars().next();
         let first = run(0);
         let mut plain = text[..first].to_string();
         let (mut end, mut separator, mut groups) = (first, None, Vec::new());
@@ -234,15 +234,15 @@ impl Digits {
                 return None;
             }
         }
-        let whole = plain.len();
+        let integer_len = plain.len();
         if character(end) == Some(mark.character()) {
             let size = run(end + 1);
             plain.push('.');
             plain.push_str(&text[end + 1..end + 1 + size]);
             end += 1 + size;
         }
-        let fraction = plain.len() - whole;
-        if whole == 0 && fraction < 2 {
+        let fraction = plain.len() - integer_len;
+        if integer_len == 0 && fraction < 2 {
             return None;
         }
         let exponent = exponent_length(&text[end..]);
@@ -257,7 +257,7 @@ impl Digits {
         let three_decimals = mark == DecimalMark::Comma
             && groups.is_empty()
             && fraction == 4
-            && (1..=3).contains(&whole)
+            && (1..=3).contains(&integer_len)
             && !text.starts_with('0');
         Some(Self {
             value: plain.parse().ok()?,

@@ -126,15 +126,15 @@ pub struct Profile {
     written_with_points: Count,
     dates: u64,
     booleans: u64,
-    least: f64,
-    most: f64,
+    lowest: f64,
+    highest: f64,
 }
 
 impl Profile {
     /// Nothing has been seen yet.
     pub fn new(format: NumberFormat, marks: &MissingMarks) -> Self {
-        let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
-        Self { format, marks: marks.clone(), least, most, ..Self::default() }
+        let (lowest, highest) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { format, marks: marks.clone(), lowest, highest, ..Self::default() }
     }
 
     /// Number of cells that hold no value.
@@ -144,7 +144,7 @@ impl Profile {
 
     /// The smallest and the largest number, if there are numbers.
     pub fn range(&self) -> Option<(f64, f64)> {
-        (self.least <= self.most).then_some((self.least, self.most))
+        (self.lowest <= self.highest).then_some((self.lowest, self.highest))
     }
 
     /// Counts a cell that is a number by its type.
@@ -162,7 +162,7 @@ impl Profile {
     fn add_value(&mut self, row: u64, cell: &str, value: f64) {
         self.numbers.add(row, cell, value);
         self.fractions += u64::from(value.fract() != 0.0);
-        (self.least, self.most) = (self.least.min(value), self.most.max(value));
+        (self.lowest, self.highest) = (self.lowest.min(value), self.highest.max(value));
     }
 
     /// Counts a cell of text.
@@ -264,14 +264,14 @@ impl Profile {
             }
             None => {}
         }
-        let found = if self.texts.cells > 0 { self.decide_text()? } else { self.decide_numbers()? };
-        let remark = match (&found.remark, &self.trimmed.first) {
+        let decision = if self.texts.cells > 0 { self.decide_text()? } else { self.decide_numbers()? };
+        let remark = match (&decision.remark, &self.trimmed.first) {
             (None, Some(_)) => {
                 Some(format!("bytes of value 0 at the ends of {} cells were left out", self.trimmed.cells))
             }
             (remark, _) => remark.clone(),
         };
-        Ok(ColumnType { remark, ..found })
+        Ok(ColumnType { remark, ..decision })
     }
 
     fn decide_text(&self) -> Result<ColumnType, Problem> {
@@ -342,8 +342,8 @@ impl Profile {
                 ..ColumnType::categories("codes with leading zeros")
             });
         }
-        if let [(_, first), others @ ..] = &self.units[..] {
-            let other = self.unitless.first.as_ref().or(others.first().and_then(|(_, c)| c.first.as_ref()));
+        if let [(_, first), further @ ..] = &self.units[..] {
+            let other = self.unitless.first.as_ref().or(further.first().and_then(|(_, c)| c.first.as_ref()));
             let other = other.map(|example| example.shown());
             match (other, self.unitless.cells) {
                 (None, _) => {}
@@ -419,21 +419,21 @@ impl Profile {
     fn rewriting(&self) -> Option<String> {
         if let Some((unit, count)) = self.units.first() {
             let example = count.first.as_ref()?;
-            let what = match unit.as_str() {
+            let description = match unit.as_str() {
                 "%" => "percentages are read as numbers of per cent".to_string(),
                 unit => format!("amounts in {unit} are read as numbers"),
             };
-            return Some(format!("{what}: '{}' as {}", example.cell, example.value));
+            return Some(format!("{description}: '{}' as {}", example.cell, example.value));
         }
         let example = self.rewritten.first.as_ref()?;
-        let what = if self.grouped > 0 {
+        let description = if self.grouped > 0 {
             "separators of thousands are left out"
         } else if self.format.mark == DecimalMark::Comma {
             return None;
         } else {
             "other notations of numbers are read"
         };
-        Some(format!("{what}: '{}' is {}", example.cell, example.value))
+        Some(format!("{description}: '{}' is {}", example.cell, example.value))
     }
 }
 
@@ -449,15 +449,15 @@ mod tests {
     }
 
     fn numbers(cells: &[&str]) -> Option<String> {
-        let found = decide(cells, DecimalMark::Point, None).unwrap();
-        assert!(!found.categorical, "{cells:?}: {found:?}");
-        found.remark
+        let column_type = decide(cells, DecimalMark::Point, None).unwrap();
+        assert!(!column_type.categorical, "{cells:?}: {column_type:?}");
+        column_type.remark
     }
 
     fn categories(cells: &[&str]) -> Option<String> {
-        let found = decide(cells, DecimalMark::Point, None).unwrap();
-        assert!(found.categorical, "{cells:?}: {found:?}");
-        found.remark
+        let column_type = decide(cells, DecimalMark::Point, None).unwrap();
+        assert!(column_type.categorical, "{cells:?}: {column_type:?}");
+        column_type.remark
     }
 
     fn refused(cells: &[&str], mark: DecimalMark) -> ProblemKind {
@@ -543,9 +543,9 @@ mod tests {
         assert_eq!(refused(&["0,5", "1,5", "-"], Point), ProblemKind::DecimalComma);
         assert_eq!(refused(&["2024-01-05", "unknown", "2024-02-05"], Point), ProblemKind::Dates);
         assert!(matches!(refused(&["5%", "0.07"], Point), ProblemKind::MixedUnits { .. }));
-        let both = ProblemKind::AmbiguousMark { fraction: 83.425, thousands: 83425.0 };
-        assert_eq!(refused(&["83,425", "83,675"], Comma), both);
-        assert_eq!(refused(&["83.425", "83.675"], Comma), both);
+        let ambiguous = ProblemKind::AmbiguousMark { fraction: 83.425, thousands: 83425.0 };
+        assert_eq!(refused(&["83,425", "83,675"], Comma), ambiguous);
+        assert_eq!(refused(&["83.425", "83.675"], Comma), ambiguous);
         assert_eq!(refused(&["1,234,567", "2,345,678"], Comma), ProblemKind::NoDecimalComma);
         assert_eq!(refused(&["0.5", "1.25"], Comma), ProblemKind::NoDecimalComma);
         // One cell can settle what the others mean.
@@ -554,7 +554,7 @@ mod tests {
         let doubtful = NumberFormat { mark: Point, comma_is_doubtful: true };
         let mut profile = Profile::new(doubtful, &MissingMarks::default());
         profile.add_text("83,425");
-        assert_eq!(profile.decide(None).unwrap_err().kind, both);
+        assert_eq!(profile.decide(None).unwrap_err().kind, ambiguous);
         profile.add_text("1.5");
         assert!(profile.decide(None).is_ok());
     }

@@ -1,4 +1,4 @@
-//! What is left of some columns once others are known: conditional independence by way of residuals.
+//! Residuals of columns given others, for tests of conditional independence.
 
 use super::{default_kernel, same_rows};
 use crate::error::{Error, Result};
@@ -8,21 +8,21 @@ use crate::kernel::{ColumnScaling, Kernel};
 use crate::linalg::Matrix;
 use crate::table::{ColumnKind, Table};
 
-/// The leave-one-out residuals of each column of `x` in a kernel ridge regression on `given`, whose kernel is
-/// [`default_kernel`] and whose ridge is the one with the least leave-one-out error over all columns,
-/// standardised. Cost O(n³).
+/// The leave-one-out residuals of each column of `x` in a kernel ridge regression on `conditions`, with the
+/// kernel [`default_kernel`] and the ridge with the smallest leave-one-out error over all standardised
+/// columns. Cost O(n³).
 ///
-/// An [`IndependenceTest`](super::IndependenceTest) of the residuals of X and of Y given Z asks whether X and
-/// Y depend on each other beyond Z, if Z acts on their means alone. Its level is only as good as the two
-/// regressions: what they leave of Z counts as dependence (Zhang, Peters, Janzing and Schölkopf 2011, §3;
-/// Shah and Peters 2020 show that no test does without such an assumption).
+/// An [`IndependenceTest`](super::IndependenceTest) of the residuals of X and of Y given Z tests whether X
+/// and Y are dependent given Z, if Z affects only their means. Its level is only as good as the two
+/// regressions: dependence on Z that they leave counts against the null (Zhang, Peters, Janzing and Schölkopf
+/// 2011, §3; Shah and Peters 2020 show that no test works without such an assumption).
 ///
 /// # Errors
 /// [`Error::Parameter`] for a categorical column of `x`; [`Error::Shape`] for tables of unequal length; those
 /// of
 /// [`KernelRidge::fit`].
-pub fn residuals(x: &Table, given: &Table) -> Result<Table> {
-    same_rows(given, x)?;
+pub fn residuals(x: &Table, conditions: &Table) -> Result<Table> {
+    same_rows(conditions, x)?;
     for column in x.columns() {
         if column.kind != ColumnKind::Numeric {
             let allowed =
@@ -37,13 +37,14 @@ pub fn residuals(x: &Table, given: &Table) -> Result<Table> {
             targets[(i, j)] = (x.get(i, j) - units.center[j]) / units.scale[j];
         }
     }
-    let kernel: Kernel = default_kernel(given)?;
+    let kernel: Kernel = default_kernel(conditions)?;
     let ridges = default_ridges();
-    let errors = KernelRidge::new(kernel.clone(), 1.0).loo_path(given, &targets, &ridges)?;
+    let errors = KernelRidge::new(kernel.clone(), 1.0).loo_path(conditions, &targets, &ridges)?;
     let best = (0..ridges.len()).min_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
-    let fit = KernelRidge::new(kernel, ridges[best]).fit(given, &targets)?;
+    let fit = KernelRidge::new(kernel, ridges[best]).fit(conditions, &targets)?;
     let inverse = fit.factor.inverse();
-    let of = |j: usize, i: usize| fit.dual_coef[(i, j)] / inverse[(i, i)] * units.scale[j];
-    let values = (0..x.width()).flat_map(|j| (0..n).map(move |i| (j, i))).map(|(j, i)| of(j, i)).collect();
+    let residual = |j: usize, i: usize| fit.dual_coef[(i, j)] / inverse[(i, i)] * units.scale[j];
+    let values =
+        (0..x.width()).flat_map(|j| (0..n).map(move |i| (j, i))).map(|(j, i)| residual(j, i)).collect();
     Table::from_column_major(x.columns().to_vec(), n, values)
 }

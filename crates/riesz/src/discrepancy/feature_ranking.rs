@@ -1,12 +1,12 @@
-//! Features ranked by what a target depends on: by their exact Shapley values of HSIC, and by two well-known
-//! methods for comparison.
+//! Ranking of features by their dependence with a target: by their exact Shapley values of HSIC, and by two
+//! well-known methods for comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use super::hsic::Centred;
+use super::hsic::CentredKernel;
 use super::kernels::without_constant_terms;
 use super::pair_sums::SamplePairs;
 use super::points::Points;
@@ -21,20 +21,19 @@ use crate::linalg::{dot, small_dense};
 use crate::simd::Isa;
 use crate::table::{Players, Table};
 
-/// How features are ranked.
+/// The method of ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
-    /// By their Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2, who use
-    /// [`FactorKind::Product`]).
+    /// Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2, who use [`FactorKind::Product`]).
     #[default]
     Shapley,
-    /// By backward elimination with HSIC (BAHSIC: Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm
-    /// 1): the tenth of the features whose absence leaves the largest HSIC goes, again and again, with the
-    /// length scale of those that are left.
+    /// Backward elimination with HSIC (BAHSIC: Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm 1):
+    /// the tenth of the features whose absence leaves the largest HSIC is removed, repeatedly, with the
+    /// length scale of the remaining ones.
     Backward,
-    /// By HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5): a sparse non-negative
-    /// combination of one centred, normalised gram matrix a feature is fitted to that of the target; features
-    /// rank in the order in which they enter as the penalty falls.
+    /// HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5): a sparse non-negative
+    /// combination of one centred, normalised gram matrix for each feature is fitted to that of the target;
+    /// features rank in the order in which they enter as the penalty decreases.
     Lasso,
 }
 
@@ -42,10 +41,10 @@ impl Method {
     /// The names of all methods, as commands spell them.
     pub const NAMES: [&'static str; 3] = ["shapley", "backward", "lasso"];
 
-    /// The method of that name.
+    /// The method with this name.
     pub fn named(name: &str) -> Option<Self> {
-        let all = [Self::Shapley, Self::Backward, Self::Lasso];
-        all.into_iter().zip(Self::NAMES).find(|(_, n)| *n == name).map(|(method, _)| method)
+        let methods = [Self::Shapley, Self::Backward, Self::Lasso];
+        methods.into_iter().zip(Self::NAMES).find(|(_, n)| *n == name).map(|(method, _)| method)
     }
 }
 
@@ -54,8 +53,8 @@ impl Method {
 pub struct Ranking {
     /// The columns' numbers, best first.
     pub order: Vec<usize>,
-    /// By column: the Shapley value; the step at which it went, from 1 (backward); the coefficient as the
-    /// last feature that was asked for enters (lasso).
+    /// For each column: the Shapley value; the step at which it was removed, from 1 (backward); the
+    /// coefficient when the last requested feature enters (lasso).
     pub scores: Vec<f64>,
 }
 
@@ -98,7 +97,7 @@ pub fn rank_until(
     same_rows(x, y)?;
     is_nonconstant(y, false)?;
     if x.rows() < 4 {
-        return Err(Error::TooFew { what: "the sample".into(), needed: 4, unit: "rows are" });
+        return Err(Error::TooFew { subject: "the sample".into(), needed: 4, unit: "rows are" });
     }
     if let (Some(kernel), Method::Backward | Method::Lasso) = (kernel, method) {
         let allowed =
@@ -133,7 +132,7 @@ pub fn rank_until(
             Ok(Ranking { order: descending(&scores), scores })
         }
         Method::Backward => {
-            backward(x, &Centred::new(y, &without_constant_terms(&target, y), true, false), stop)
+            backward(x, &CentredKernel::new(y, &without_constant_terms(&target, y), true, false), stop)
         }
         Method::Lasso => lasso(x, y, &target, wanted, stop),
     }
@@ -145,24 +144,30 @@ fn descending(scores: &[f64]) -> Vec<usize> {
     order
 }
 
-fn backward(x: &Table, target: &Centred<'_>, stop: &AtomicBool) -> Result<Ranking> {
+fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<Ranking> {
     let mut left: Vec<usize> = (0..x.width()).collect();
     let mut gone = Vec::with_capacity(x.width());
     let mut scores = vec![0.0; x.width()];
     let mut step = 0.0;
     while left.len() > 1 {
         let columns: Vec<_> = left.iter().map(|&j| x.columns()[j].clone()).collect();
-        let own = x.align_to(&columns)?;
-        let (kernel, groups) = (default_kernel(&own)?, Players::singletons(&columns));
-        let pairs = SamplePairs::new(&own, &kernel, Some(&groups), InclusionMeasure::at(1.0), target.mask())?;
+        let remaining = x.align_to(&columns)?;
+        let (kernel, groups) = (default_kernel(&remaining)?, Players::singletons(&columns));
+        let pairs = SamplePairs::new(
+            &remaining,
+            &kernel,
+            Some(&groups),
+            InclusionMeasure::point(1.0),
+            target.mask(),
+        )?;
         let sums = pairs.sum(target, None, 1, RunControl { stop, progress: &Progress::default() })?;
         // Those first without which the least is lost.
         let mut order = descending(&sums.observed[1..].iter().map(|lost| -lost).collect::<Vec<_>>());
         order.truncate((left.len() / 10).max(1));
         step += 1.0;
-        for &at in &order {
-            scores[left[at]] = step;
-            gone.push(left[at]);
+        for &index in &order {
+            scores[left[index]] = step;
+            gone.push(left[index]);
         }
         left.retain(|j| !gone.contains(j));
     }
@@ -186,14 +191,20 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
     let kernels = singles.iter().map(default_kernel).collect::<Result<Vec<_>>>()?;
     let columns: Vec<Points> = singles.iter().map(Points::new).collect();
     let stride = points.stride();
-    let all = 0..stride;
+    let columns_range = 0..stride;
     // Row i of each column's gram matrix, and of the target's.
     let fill = |i: usize, out: &mut [f64]| {
         let buffer = &mut Vec::new();
         for (k, out) in out.chunks_exact_mut(stride).enumerate() {
             match columns.get(k) {
-                Some(own) => kernels[k].row(isa, own.columns(&all), &own.row(i), buffer, out),
-                None => target.row(isa, targets.columns(&all), &targets.row(i), buffer, out),
+                Some(points_of_column) => kernels[k].row(
+                    isa,
+                    points_of_column.columns(&columns_range),
+                    &points_of_column.row(i),
+                    buffer,
+                    out,
+                ),
+                None => target.row(isa, targets.columns(&columns_range), &targets.row(i), buffer, out),
             }
             out[n..].fill(0.0);
         }
@@ -241,14 +252,14 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
     };
     let matrix: Vec<Vec<f64>> = (0..d).map(|k| (0..d).map(|l| cosine(k, l)).collect()).collect();
     let target: Vec<f64> = (0..d).map(|k| cosine(k, d)).collect();
-    Ok(path(&matrix, &target, wanted.min(d)))
+    Ok(regularisation_path(&matrix, &target, wanted.min(d)))
 }
 
 /// Penalties of the path, relative to the largest: from 1 down to 10⁻⁵.
 const PENALTIES: usize = 400;
 
-/// Minimises `½ αᵀ M α - cᵀ α + λ Σ α` over α ≥ 0 for falling λ by coordinate descent.
-fn path(matrix: &[Vec<f64>], target: &[f64], wanted: usize) -> Ranking {
+/// Minimises `½ αᵀ M α - cᵀ α + λ Σ α` over α ≥ 0 for decreasing λ by coordinate descent.
+fn regularisation_path(matrix: &[Vec<f64>], target: &[f64], wanted: usize) -> Ranking {
     let d = target.len();
     let (mut coef, mut order) = (vec![0.0; d], Vec::new());
     let largest = target.iter().copied().fold(0.0, f64::max);
@@ -257,8 +268,8 @@ fn path(matrix: &[Vec<f64>], target: &[f64], wanted: usize) -> Ranking {
         for _ in 0..1000 {
             let mut change: f64 = 0.0;
             for j in (0..d).filter(|&j| matrix[j][j] > 0.0) {
-                let rest = target[j] - dot(&matrix[j], &coef) + matrix[j][j] * coef[j];
-                let new = ((rest - penalty) / matrix[j][j]).max(0.0);
+                let residual = target[j] - dot(&matrix[j], &coef) + matrix[j][j] * coef[j];
+                let new = ((residual - penalty) / matrix[j][j]).max(0.0);
                 change = change.max((new - coef[j]).abs());
                 coef[j] = new;
             }
@@ -273,8 +284,8 @@ fn path(matrix: &[Vec<f64>], target: &[f64], wanted: usize) -> Ranking {
             break;
         }
     }
-    let mut rest: Vec<usize> = (0..d).filter(|j| !order.contains(j)).collect();
-    rest.sort_by(|&a, &b| target[b].total_cmp(&target[a]));
-    order.extend(rest);
+    let mut unranked: Vec<usize> = (0..d).filter(|j| !order.contains(j)).collect();
+    unranked.sort_by(|&a, &b| target[b].total_cmp(&target[a]));
+    order.extend(unranked);
     Ranking { order, scores: coef }
 }

@@ -1,10 +1,10 @@
 //! HSIC as a sum over pairs of rows of X, weighted by the centred kernel between rows of Y, and its null
 //! distribution by permuting the rows of Y or by a wild bootstrap.
 //!
-//! Both estimators weigh a pair by `s (l(y_i, y_j) - a_i - a_j + m)`. Biased: a are the row means of the gram
-//! matrix L, m its mean, and s = 1/(n-1)², which is `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of L is 0, a
-//! its row sums over n - 2, m its sum over (n-1)(n-2), and s = 1/(n(n-3)) (Song, Smola, Gretton, Bedo and
-//! Borgwardt 2012, equation 5, sorted by the entries of K).
+//! Both estimators give a pair the weight `s (l(y_i, y_j) - a_i - a_j + m)`. Biased: a are the row means of
+//! the gram matrix L, m its mean, and s = 1/(n-1)², which is `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of
+//! L is 0, a its row sums over n - 2, m its sum over (n-1)(n-2), and s = 1/(n(n-3)) (Song, Smola, Gretton,
+//! Bedo and Borgwardt 2012, equation 5, sorted by the entries of K).
 
 use std::ops::Range;
 
@@ -24,11 +24,11 @@ const KEPT: usize = 4096;
 /// Numbers that are summed up before sums are.
 const SUMMED: usize = 64;
 
-/// Draws whose weights are gathered together.
-const TOGETHER: usize = 32;
+/// The number of draws whose weights are gathered together.
+const BATCH_DRAWS: usize = 32;
 
 /// The centred kernel between the rows of Y.
-pub(super) struct Centred<'k> {
+pub(super) struct CentredKernel<'k> {
     points: Points,
     kernel: &'k Kernel,
     unbiased: bool,
@@ -38,12 +38,13 @@ pub(super) struct Centred<'k> {
     scale: f64,
     /// A bound on the error of a weight: of the kernel, and of means over the rows.
     error: f64,
-    /// Row by row, if kept. Rows are as long as a power of two, so that gathering from them needs no checks.
-    all: Option<Vec<f64>>,
+    /// The weights row by row, if they are kept. Rows are as long as a power of two, so that gathering from
+    /// them needs no checks.
+    cached_rows: Option<Vec<f64>>,
     isa: Isa,
 }
 
-impl<'k> Centred<'k> {
+impl<'k> CentredKernel<'k> {
     /// Cost O(n² d).
     pub(super) fn new(y: &Table, kernel: &'k Kernel, unbiased: bool, keep: bool) -> Self {
         let (points, isa) = (Points::new(y), Isa::detect());
@@ -55,32 +56,34 @@ impl<'k> Centred<'k> {
                 || (Vec::new(), vec![0.0; columns.len()]),
                 |(buffer, row), i| {
                     kernel.row(isa, points.columns(&columns), &points.row(i), buffer, row);
-                    let own = if unbiased { row[i] } else { 0.0 };
+                    let diagonal = if unbiased { row[i] } else { 0.0 };
                     let parts = row[..n].chunks(SUMMED).map(|part| part.iter().sum::<f64>());
-                    (parts.sum::<f64>() - own, row[..n].iter().fold(0.0_f64, |m, v| m.max(v.abs())))
+                    (parts.sum::<f64>() - diagonal, row[..n].iter().fold(0.0_f64, |m, v| m.max(v.abs())))
                 },
             )
             .unzip();
         let (total, size) = (sums.chunks(SUMMED).map(|part| part.iter().sum::<f64>()).sum::<f64>(), n as f64);
-        let (by, mean, scale) = if unbiased {
+        let (divisor, mean, scale) = if unbiased {
             (size - 2.0, total / ((size - 1.0) * (size - 2.0)), 1.0 / (size * (size - 3.0)))
         } else {
             (size, total / (size * size), 1.0 / (size - 1.0).powi(2))
         };
-        let mut means: Vec<f64> = sums.iter().map(|s| s / by).collect();
+        let mut means: Vec<f64> = sums.iter().map(|s| s / divisor).collect();
         means.resize(points.stride(), 0.0);
-        let rows = ColumnRanges::of(points.columns(&columns), y.width());
-        let off = kernel.rounding_bound(&ColumnRanges { u: rows.clone(), v: rows }, y.width());
+        let rows = ColumnRanges::per_column(points.columns(&columns), y.width());
+        let rounding = kernel.rounding_bound(&ColumnRanges { u: rows.clone(), v: rows }, y.width());
         let units = 16 + 4 * (SUMMED + n.div_ceil(SUMMED));
         let largest = largest.iter().copied().fold(0.0, f64::max);
-        let error = scale * (4.0 * off + f64::EPSILON * units as f64 * largest);
-        let mut centred = Self { points, kernel, unbiased, means, mean, scale, error, all: None, isa };
+        let error = scale * (4.0 * rounding + f64::EPSILON * units as f64 * largest);
+        let mut centred =
+            Self { points, kernel, unbiased, means, mean, scale, error, cached_rows: None, isa };
         if keep && n <= KEPT {
-            let mut all = vec![0.0; n * centred.length()];
-            all.par_chunks_exact_mut(centred.length())
+            let mut rows_buffer = vec![0.0; n * centred.length()];
+            rows_buffer
+                .par_chunks_exact_mut(centred.length())
                 .enumerate()
                 .for_each(|(i, row)| centred.compute(i, &columns, &mut row[..columns.len()]));
-            centred.all = Some(all);
+            centred.cached_rows = Some(rows_buffer);
         }
         centred
     }
@@ -102,7 +105,7 @@ impl<'k> Centred<'k> {
     }
 
     /// The rows of Y in random orders.
-    pub(super) fn permuted(&self, draws: usize, seed: u64) -> Permuted<'_, 'k> {
+    pub(super) fn permuted(&self, draws: usize, seed: u64) -> PermutationNull<'_, 'k> {
         let mut random = Random::seed_from_u64(seed);
         let (n, stride) = (self.points.rows(), self.points.stride());
         let mut orders = Vec::with_capacity(draws * stride);
@@ -112,16 +115,16 @@ impl<'k> Centred<'k> {
             order.resize(stride, 0);
             orders.extend(order);
         }
-        Permuted { of: self, orders, draws }
+        PermutationNull { centred: self, orders, draws }
     }
 }
 
-impl PairWeights for Centred<'_> {
+impl PairWeights for CentredKernel<'_> {
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
-        match &self.all {
-            Some(all) => {
+        match &self.cached_rows {
+            Some(rows) => {
                 let from = i * self.length();
-                out.copy_from_slice(&all[from + columns.start..from + columns.end]);
+                out.copy_from_slice(&rows[from + columns.start..from + columns.end]);
             }
             None => self.compute(i, columns, out),
         }
@@ -133,68 +136,68 @@ impl PairWeights for Centred<'_> {
 }
 
 /// Permutations of the rows of Y.
-pub(super) struct Permuted<'c, 'k> {
-    of: &'c Centred<'k>,
-    /// Draw by draw: the row that stands at each place, padding included.
+pub(super) struct PermutationNull<'c, 'k> {
+    centred: &'c CentredKernel<'k>,
+    /// For each draw: the row at each position, padding included.
     orders: Vec<u32>,
     draws: usize,
 }
 
-impl Permuted<'_, '_> {
+impl PermutationNull<'_, '_> {
     pub(super) fn order(&self, draw: usize) -> &[u32] {
-        let stride = self.of.points.stride();
+        let stride = self.centred.points.stride();
         &self.orders[draw * stride..(draw + 1) * stride]
     }
 }
 
-/// `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads: gathering instructions
-/// take longer.
+/// `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads, because gather
+/// instructions are slower.
 fn gather(row: &[f64], places: &[u32], out: &mut [f64]) {
-    let last = row.len() - 1;
+    let mask = row.len() - 1;
     for (out, &j) in out.iter_mut().zip(places) {
-        *out = row[j as usize & last];
+        *out = row[j as usize & mask];
     }
 }
 
-/// `Σ_t values[t] row[places[t]]`, likewise.
+/// `Σ_t values[t] row[places[t]]`, in the same way.
 fn gather_dot(values: &[f64], row: &[f64], places: &[u32]) -> f64 {
-    let last = row.len() - 1;
+    let mask = row.len() - 1;
     let mut sum = [0.0; LANES];
     for (values, places) in values.as_chunks::<LANES>().0.iter().zip(places.as_chunks::<LANES>().0) {
         for l in 0..LANES {
-            sum[l] += values[l] * row[places[l] as usize & last];
+            sum[l] += values[l] * row[places[l] as usize & mask];
         }
     }
     sum.iter().sum()
 }
 
-impl NullDraws for Permuted<'_, '_> {
+impl NullDraws for PermutationNull<'_, '_> {
     fn count(&self) -> usize {
         self.draws
     }
 
     /// Gathering from a row of weights, which comes from afar, is quicker the more is gathered from it.
     fn columns(&self, channels: usize) -> Option<usize> {
-        (channels == 1 && self.of.all.is_some()).then_some(1024)
+        (channels == 1 && self.centred.cached_rows.is_some()).then_some(1024)
     }
 
     /// Where weights are not kept: for each draw the rows of Y that stand at the columns, and their means.
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
         let mut out = Vec::new();
-        if self.of.all.is_none() {
+        if self.centred.cached_rows.is_none() {
             for draw in 0..self.draws {
                 let order = &self.order(draw)[columns.clone()];
-                self.of.points.gather(order, &mut out);
-                out.extend(order.iter().map(|&i| self.of.means[i as usize]));
+                self.centred.points.gather(order, &mut out);
+                out.extend(order.iter().map(|&i| self.centred.means[i as usize]));
             }
         }
         out
     }
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
-        let of = self.of;
+        let centred = self.centred;
         let (size, length, channels) = (tile.size(), tile.columns.len(), tile.channels);
-        if let (Some(all), 1) = (&of.all, channels) {
+        if let (Some(rows_of_weights), 1) = (&centred.cached_rows, channels) {
             for (draw, out) in out.iter_mut().enumerate() {
                 let order = self.order(draw);
                 let rows = tile.rows.clone().zip(tile.values.chunks_exact(length));
@@ -202,31 +205,37 @@ impl NullDraws for Permuted<'_, '_> {
                     // What lies before the diagonal counts on the other side of it.
                     let from = i.saturating_sub(tile.columns.start) / LANES * LANES;
                     let places = &order[tile.columns.start + from..tile.columns.end];
-                    let row = order[i] as usize * of.length();
-                    *out += gather_dot(&values[from..], &all[row..row + of.length()], places);
+                    let row = order[i] as usize * centred.length();
+                    *out +=
+                        gather_dot(&values[from..], &rows_of_weights[row..row + centred.length()], places);
                 }
             }
             return;
         }
-        let each = prepared.len() / self.draws;
+        let numbers_per_draw = prepared.len() / self.draws;
         let mut buffer = Vec::new();
-        memory.resize(size * TOGETHER, 0.0);
-        for from in (0..self.draws).step_by(TOGETHER) {
-            let draws = from..(from + TOGETHER).min(self.draws);
+        memory.resize(size * BATCH_DRAWS, 0.0);
+        for from in (0..self.draws).step_by(BATCH_DRAWS) {
+            let draws = from..(from + BATCH_DRAWS).min(self.draws);
             for (draw, out) in draws.clone().zip(memory.chunks_exact_mut(size)) {
                 let order = self.order(draw);
                 let places = &order[tile.columns.clone()];
                 for (i, out) in order[tile.rows.clone()].iter().zip(out.chunks_exact_mut(length)) {
                     let i = *i as usize;
-                    if let Some(all) = &of.all {
-                        gather(&all[i * of.length()..(i + 1) * of.length()], places, out);
+                    if let Some(rows_of_weights) = &centred.cached_rows {
+                        gather(
+                            &rows_of_weights[i * centred.length()..(i + 1) * centred.length()],
+                            places,
+                            out,
+                        );
                         continue;
                     }
-                    let (rows, means) = prepared[draw * each..(draw + 1) * each].split_at(each - length);
+                    let (rows, means) = prepared[draw * numbers_per_draw..(draw + 1) * numbers_per_draw]
+                        .split_at(numbers_per_draw - length);
                     let rows = crate::kernel::Columns::new(rows, length, 0, length);
-                    of.kernel.row(of.isa, rows, &of.points.row(i), &mut buffer, out);
+                    centred.kernel.row(centred.isa, rows, &centred.points.row(i), &mut buffer, out);
                     for (out, mean) in out.iter_mut().zip(means) {
-                        *out = of.scale * ((*out - of.means[i]) + (of.mean - mean));
+                        *out = centred.scale * ((*out - centred.means[i]) + (centred.mean - mean));
                     }
                 }
             }
@@ -240,19 +249,19 @@ impl NullDraws for Permuted<'_, '_> {
 /// A wild bootstrap of rows that depend on each other in time: weights `e_i e_j W_ij`, centred again, with a
 /// process e that forgets over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the second of their two
 /// processes and their V-statistic of a centred kernel).
-pub(super) struct Wild<'c, 'k> {
-    of: &'c Centred<'k>,
-    /// Draw by draw, rows with padding.
+pub(super) struct WildBootstrapNull<'c, 'k> {
+    centred: &'c CentredKernel<'k>,
+    /// For each draw, rows with padding.
     process: Vec<f64>,
     /// `Σ_j e_i e_j W_ij / n`, laid out alike, and its mean by draw.
     means: Vec<f64>,
     mean: Vec<f64>,
 }
 
-impl<'c, 'k> Wild<'c, 'k> {
-    /// `forgets` is the number of rows over which the process's correlation falls to 1/e.
-    pub(super) fn new(of: &'c Centred<'k>, draws: usize, forgets: f64, seed: u64) -> Self {
-        let (n, stride) = (of.points.rows(), of.points.stride());
+impl<'c, 'k> WildBootstrapNull<'c, 'k> {
+    /// `decay_rows` is the number of rows over which the process's correlation decreases to 1/e.
+    pub(super) fn new(centred: &'c CentredKernel<'k>, draws: usize, forgets: f64, seed: u64) -> Self {
+        let (n, stride) = (centred.points.rows(), centred.points.stride());
         let mut random = Random::seed_from_u64(seed);
         let (keep, fresh) = ((-1.0 / forgets).exp(), (1.0 - (-2.0 / forgets).exp()).sqrt());
         let mut process = Vec::with_capacity(draws * stride);
@@ -268,11 +277,11 @@ impl<'c, 'k> Wild<'c, 'k> {
         let columns = 0..stride;
         let mut by_row = vec![0.0; n * draws];
         const ROWS: usize = 64;
-        by_row.par_chunks_mut(ROWS * draws).enumerate().for_each(|(at, out)| {
+        by_row.par_chunks_mut(ROWS * draws).enumerate().for_each(|(index, out)| {
             let count = out.len() / draws;
             let mut rows = vec![0.0; count * stride];
             for (r, row) in rows.chunks_exact_mut(stride).enumerate() {
-                of.row(at * ROWS + r, &columns, row);
+                centred.row(index * ROWS + r, &columns, row);
             }
             // draws × rows
             small_dense::add_transposed_product(out, &process, &rows, stride);
@@ -286,17 +295,17 @@ impl<'c, 'k> Wild<'c, 'k> {
                 mean[b] += value / n as f64;
             }
         }
-        Self { of, process, means, mean }
+        Self { centred, process, means, mean }
     }
 
     #[cfg(test)]
     pub(super) fn process(&self) -> Vec<Vec<f64>> {
-        let draws = self.process.chunks_exact(self.of.points.stride());
-        draws.map(|e| e[..self.of.points.rows()].to_vec()).collect()
+        let draws = self.process.chunks_exact(self.centred.points.stride());
+        draws.map(|e| e[..self.centred.points.rows()].to_vec()).collect()
     }
 }
 
-impl NullDraws for Wild<'_, '_> {
+impl NullDraws for WildBootstrapNull<'_, '_> {
     fn count(&self) -> usize {
         self.mean.len()
     }
@@ -306,18 +315,20 @@ impl NullDraws for Wild<'_, '_> {
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
-        let parts = [&self.process, &self.means].map(|all| {
-            all.chunks_exact(self.of.points.stride()).flat_map(|e| e[columns.clone()].iter().copied())
+        let parts = [&self.process, &self.means].map(|parts_of_draws| {
+            parts_of_draws
+                .chunks_exact(self.centred.points.stride())
+                .flat_map(|e| e[columns.clone()].iter().copied())
         });
         parts.into_iter().flatten().collect()
     }
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
         let (rows, length, draws, stride) =
-            (tile.rows.len(), tile.columns.len(), self.count(), self.of.points.stride());
+            (tile.rows.len(), tile.columns.len(), self.count(), self.centred.points.stride());
         let mut weights = vec![0.0; tile.size()];
         for (i, out) in tile.rows.clone().zip(weights.chunks_exact_mut(length)) {
-            self.of.row(i, &tile.columns, out);
+            self.centred.row(i, &tile.columns, out);
         }
         let (process, means) = prepared.split_at(length * draws);
         for channel in 0..tile.channels {
@@ -329,13 +340,13 @@ impl NullDraws for Wild<'_, '_> {
             small_dense::add_transposed_product(first, &weighted, process, length);
             small_dense::add_transposed_product(second, values, means, length);
             let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
-            let all: f64 = sums.iter().sum();
+            let total_sum: f64 = sums.iter().sum();
             for b in 0..draws {
-                let at = b * stride + tile.rows.start;
-                let mut total = self.mean[b] * all;
+                let start = b * stride + tile.rows.start;
+                let mut total = self.mean[b] * total_sum;
                 for r in 0..rows {
-                    total += self.process[at + r] * first[b * rows + r]
-                        - self.means[at + r] * sums[r]
+                    total += self.process[start + r] * first[b * rows + r]
+                        - self.means[start + r] * sums[r]
                         - second[b * rows + r];
                 }
                 out[b * tile.channels + channel] += total;

@@ -1,5 +1,5 @@
-//! The kernels that tests sum up: what of them is looked at, which are taken where none is given, and what of
-//! them sums do not see.
+//! The kernels of the tests: the choice of factors, the default kernel, and the terms that do not affect the
+//! sums.
 
 use crate::error::Result;
 use crate::kernel::{
@@ -10,15 +10,16 @@ use crate::table::{Column, ColumnKind, Players, Table};
 /// The factors, one a player, of the kernel that a test sums up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FactorKind {
-    /// Those of the kernel, centred under the sample and scaled, of which single players and pairs are looked
-    /// at: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place of `Π_j k_j`. What players and pairs contribute adds up
-    /// and is not negative (but by chance, where the estimator is unbiased), so no feature hides another, and
-    /// one that is distributed alike has no value. A kernel without product form has no factors and is taken
-    /// as it is, if nothing is attributed.
+    /// The kernel's factors, centred under the sample and scaled, of which single players and pairs are used:
+    /// `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place of `Π_j k_j`. The contributions of players and pairs add up
+    /// and are not negative (except by chance, where the estimator is unbiased), so no feature hides another,
+    /// and a feature with equal distributions has value 0. A kernel without product form has no factors and
+    /// is used unchanged, if nothing is attributed.
     #[default]
     Orthogonal,
-    /// Those of the kernel as it is (Mohammadi, Chau and Muandet 2025). A feature that differs strongly dims
-    /// all others, which then have values around 0 or below and p-values up to 1, whatever they show alone.
+    /// The kernel's factors unchanged (Mohammadi, Chau and Muandet 2025). A feature that differs strongly
+    /// hides all others, which then have values around 0 or below and p-values up to 1, whatever they show
+    /// alone.
     Product,
 }
 
@@ -26,7 +27,7 @@ impl FactorKind {
     /// Their names in front ends.
     pub const NAMES: [&'static str; 2] = ["orthogonal", "product"];
 
-    /// Those of a name.
+    /// The kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Orthogonal, Self::Product]
             .into_iter()
@@ -35,10 +36,10 @@ impl FactorKind {
             .map(|(f, _)| f)
     }
 
-    /// The kernel between rows where none is given: with product factors [`default_kernel`]. With orthogonal
-    /// ones a Gaussian over each numeric column whose length scale is one and a half times the median
-    /// distance between two values, and a factor of ½ where categories differ; in a group of q numeric
-    /// columns length scales are √q times as long.
+    /// The default kernel between rows: with product factors [`default_kernel`]. With orthogonal ones a
+    /// Gaussian over each numeric column whose length scale is one and a half times the median distance
+    /// between two values, and a factor of ½ where categories differ; in a group of q numeric columns length
+    /// scales are √q times as long.
     ///
     /// # Errors
     /// As [`default_kernel`].
@@ -46,15 +47,15 @@ impl FactorKind {
         if self == Self::Product {
             return default_kernel(sample);
         }
-        let own = groups.cloned().unwrap_or_else(|| Players::singletons(sample.columns()));
+        let players = groups.cloned().unwrap_or_else(|| Players::singletons(sample.columns()));
         let numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
         let (columns, categories): (Vec<usize>, Vec<usize>) = (0..sample.width()).partition(numeric);
         let units = ColumnScaling::raw(sample.width());
         let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
-        let owners = own.player_of_column(sample.width());
+        let owners = players.player_of_column(sample.width());
         for (l, &j) in lengthscale.iter_mut().zip(&columns) {
-            let together = own.players()[owners[j]].columns.iter().filter(|j| numeric(j)).count();
-            *l *= LENGTHSCALE_MULTIPLE * (together as f64).sqrt();
+            let group_size = players.players()[owners[j]].columns.iter().filter(|j| numeric(j)).count();
+            *l *= LENGTHSCALE_MULTIPLE * (group_size as f64).sqrt();
         }
         let mut factors: Vec<Factor> = Vec::new();
         if !columns.is_empty() {

@@ -1,7 +1,7 @@
 //! MMD² as a sum over pairs of the pooled sample, and its null distribution by relabelling.
 //!
-//! With a label `l_i` a row, every estimator weighs a pair by `c₀ + c₁ (l_i + l_j) + c₂ l_i l_j`, so all
-//! relabellings of a tile of pairs are one matrix product with the labels.
+//! With a label `l_i` for each row, every estimator gives a pair the weight `c₀ + c₁ (l_i + l_j) + c₂ l_i
+//! l_j`, so all relabellings of a tile of pairs are one matrix product with the labels.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::linalg::small_dense;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::simd::LANES;
 
-/// How MMD² is estimated from n rows of the one and m of the other sample.
+/// The estimator of MMD² from n rows of one and m rows of the other sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MmdEstimator {
     /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation
@@ -34,27 +34,27 @@ impl MmdEstimator {
 
 /// The labelled rows of a pooled sample.
 pub(super) struct SampleLabels {
-    /// By row, padding included.
+    /// For each row, padding included.
     labels: Vec<f64>,
     coefficients: [f64; 3],
     estimator: MmdEstimator,
 }
 
-/// Relabellings of them.
+/// Relabellings of a pooled sample.
 pub(super) struct RelabellingNull<'l> {
-    of: &'l SampleLabels,
-    /// Draw by draw.
+    sample_labels: &'l SampleLabels,
+    /// For each draw.
     labels: Vec<i8>,
 }
 
-/// Which rows of two samples, one below the other, are used, in which order.
+/// The rows of two concatenated samples that are used, in order.
 pub(super) fn row_arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Vec<usize> {
     match estimator {
         MmdEstimator::Unbiased | MmdEstimator::Biased => (0..n + m).collect(),
         MmdEstimator::Block(q) => (0..n.min(m) / q)
             .flat_map(|block| {
-                let own = block * q..(block + 1) * q;
-                own.clone().chain(own.map(move |i| n + i))
+                let block_rows = block * q..(block + 1) * q;
+                block_rows.clone().chain(block_rows.map(move |i| n + i))
             })
             .collect(),
     }
@@ -63,25 +63,25 @@ pub(super) fn row_arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Ve
 /// Rows by which orthogonal factors are centred where pairs are few, or the square root of their number.
 const CENTRING: usize = 1024;
 
-/// The numbers of the rows, as [`arrangement`] has them, that orthogonal factors are centred by: all; in
-/// blocks, for which that would take longer than the test, some, and with each the row that labels are
-/// exchanged with.
+/// The numbers of the rows, in the order of [`row_arrangement`], that orthogonal factors are centred by: all
+/// rows; with blocks, for which that would take longer than the test, a subset, where each row comes with the
+/// row that labels are exchanged with.
 pub(super) fn reference(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
     match estimator {
         MmdEstimator::Unbiased | MmdEstimator::Biased => (0..rows).collect(),
         MmdEstimator::Block(q) => {
             let pairs: Vec<usize> = (0..rows).filter(|i| i / q % 2 == 0).collect();
             let wanted = (CENTRING.max((rows as f64).sqrt() as usize) / 2).min(pairs.len());
-            let mut some: Vec<usize> =
+            let mut chosen_rows: Vec<usize> =
                 (0..wanted).map(|k| pairs[k * pairs.len() / wanted]).flat_map(|i| [i, i + q]).collect();
-            some.sort_unstable();
-            some
+            chosen_rows.sort_unstable();
+            chosen_rows
         }
     }
 }
 
 impl SampleLabels {
-    /// For n rows of the one sample and m of the other in their [`arrangement`].
+    /// For n rows of one sample and m of the other, in the order of [`row_arrangement`].
     pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
         let (labels, coefficients): (Vec<f64>, _) = match estimator {
             MmdEstimator::Unbiased | MmdEstimator::Biased => {
@@ -89,10 +89,10 @@ impl SampleLabels {
                 // made of larger numbers.
                 let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
                 let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
-                let (own, other) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
+                let (within_smaller, other) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
                 let cross = -1.0 / (n as f64 * m as f64);
                 let labels = (0..n + m).map(|i| f64::from(u8::from((i < n) == (n <= m)))).collect();
-                (labels, [other, cross - other, own + other - 2.0 * cross])
+                (labels, [other, cross - other, within_smaller + other - 2.0 * cross])
             }
             MmdEstimator::Block(q) => {
                 let blocks = n.min(m) / q;
@@ -113,11 +113,11 @@ impl SampleLabels {
         }
     }
 
-    /// Labels exchanged at random: all of them among all rows, or, in blocks, those of row i of the one and
-    /// row i of the other sample.
+    /// Labels exchanged at random: among all rows, or, with blocks, between row i of one sample and row i of
+    /// the other.
     pub(super) fn permutations(&self, rows: usize, draws: usize, seed: u64) -> RelabellingNull<'_> {
         let mut random = Random::seed_from_u64(seed);
-        let mut all = Vec::with_capacity(draws * self.labels.len());
+        let mut draws_of_labels = Vec::with_capacity(draws * self.labels.len());
         for _ in 0..draws {
             let mut labels: Vec<i8> = self.labels.iter().map(|&l| l as i8).collect();
             match self.estimator {
@@ -130,17 +130,17 @@ impl SampleLabels {
                     }
                 }
             }
-            all.extend(labels);
+            draws_of_labels.extend(labels);
         }
-        RelabellingNull { of: self, labels: all }
+        RelabellingNull { sample_labels: self, labels: draws_of_labels }
     }
 }
 
 impl PairWeights for SampleLabels {
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
-        let (own, [c0, c1, c2]) = (self.labels[i], self.coefficients);
+        let (row_label, [c0, c1, c2]) = (self.labels[i], self.coefficients);
         for (out, label) in out.iter_mut().zip(&self.labels[columns.clone()]) {
-            *out = c0 + c1 * (own + label) + c2 * (own * label);
+            *out = c0 + c1 * (row_label + label) + c2 * (row_label * label);
         }
     }
 
@@ -151,7 +151,7 @@ impl PairWeights for SampleLabels {
 
 impl NullDraws for RelabellingNull<'_> {
     fn count(&self) -> usize {
-        self.labels.len() / self.of.labels.len()
+        self.labels.len() / self.sample_labels.labels.len()
     }
 
     fn columns(&self, _channels: usize) -> Option<usize> {
@@ -159,12 +159,12 @@ impl NullDraws for RelabellingNull<'_> {
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
-        let draws = self.labels.chunks_exact(self.of.labels.len());
+        let draws = self.labels.chunks_exact(self.sample_labels.labels.len());
         draws.flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
     }
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
-        let [c0, c1, c2] = self.of.coefficients;
+        let [c0, c1, c2] = self.sample_labels.coefficients;
         let (rows, length) = (tile.rows.len(), tile.columns.len());
         for channel in 0..tile.channels {
             let values = tile.channel(channel);
@@ -172,10 +172,10 @@ impl NullDraws for RelabellingNull<'_> {
             memory.resize(rows * self.count(), 0.0);
             small_dense::add_transposed_product(memory, values, prepared, length);
             let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
-            let all = c0 * sums.iter().sum::<f64>();
-            let labels = self.labels.chunks_exact(self.of.labels.len());
+            let base = c0 * sums.iter().sum::<f64>();
+            let labels = self.labels.chunks_exact(self.sample_labels.labels.len());
             for (draw, (labels, products)) in labels.zip(memory.chunks_exact(rows)).enumerate() {
-                let mut total = all;
+                let mut total = base;
                 for ((label, product), sum) in labels[tile.rows.clone()].iter().zip(products).zip(&sums) {
                     let label = f64::from(*label);
                     total += c1 * (product + label * sum) + c2 * (label * product);
@@ -190,15 +190,15 @@ impl NullDraws for RelabellingNull<'_> {
 mod tests {
     use super::*;
 
-    /// Or an exchange of labels would change what factors are centred by.
+    /// An exchange of labels does not change the reference rows by which factors are centred.
     #[test]
     fn rows_that_centre_come_with_those_they_exchange_labels_with() {
         for (q, blocks) in [(2, 3), (2, 4000), (7, 900)] {
-            let some = reference(MmdEstimator::Block(q), 2 * q * blocks);
-            assert!(some.len() >= (4 * q * blocks).min(2000) / 2 && some.is_sorted());
-            for &i in &some {
+            let reference_rows = reference(MmdEstimator::Block(q), 2 * q * blocks);
+            assert!(reference_rows.len() >= (4 * q * blocks).min(2000) / 2 && reference_rows.is_sorted());
+            for &i in &reference_rows {
                 let other = if i / q % 2 == 0 { i + q } else { i - q };
-                assert!(some.binary_search(&other).is_ok(), "{i} {other}");
+                assert!(reference_rows.binary_search(&other).is_ok(), "{i} {other}");
             }
         }
     }

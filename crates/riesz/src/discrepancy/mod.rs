@@ -1,12 +1,11 @@
-//! What makes two samples differ, and what depends on what: MMD² and HSIC, tested and attributed to features.
+//! Discrepancy between two samples (MMD²) and dependence (HSIC), tested and attributed to features.
 //!
-//! [`TwoSampleTest`] compares the rows of two tables by their maximum mean discrepancy, [`IndependenceTest`]
-//! asks by the Hilbert–Schmidt independence criterion whether the rows of one table depend on those of
+//! [`TwoSampleTest`] compares the rows of two tables by their maximum mean discrepancy. [`IndependenceTest`]
+//! tests by the Hilbert–Schmidt independence criterion whether the rows of one table depend on those of
 //! another. Both statistics are sums of a kernel over pairs of rows, and with an absent feature's factor
-//! replaced by 1 they are games, whose Shapley values say exactly how much each feature contributes
-//! (Mohammadi, Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every
-//! feature.
-//! [`FactorKind`] says which factors: by default orthogonal ones, with which no feature hides another.
+//! replaced by 1 they are games, whose Shapley values are the exact contributions of features (Mohammadi,
+//! Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every feature.
+//! [`FactorKind`] chooses the factors: by default orthogonal ones, with which no feature hides another.
 //!
 //! ```
 //! use riesz::{Table, TwoSampleTest};
@@ -14,11 +13,11 @@
 //! let row = |i: u32| [f64::from(i * 7 % 11), f64::from(i * 5 % 13)];
 //! let x: Vec<[f64; 2]> = (0..60).map(row).collect();
 //! let z: Vec<[f64; 2]> = (60..110).map(row).map(|[a, b]| [a, b + 5.0]).collect();
-//! let found = TwoSampleTest::default().run(&Table::from_rows(&x)?, &Table::from_rows(&z)?)?;
-//! assert!(found.pvalue.is_some_and(|p| p < 0.01));
-//! let attributions = found.attributions.unwrap();
+//! let result = TwoSampleTest::default().run(&Table::from_rows(&x)?, &Table::from_rows(&z)?)?;
+//! assert!(result.pvalue.is_some_and(|p| p < 0.01));
+//! let attributions = result.attributions.unwrap();
 //! let values = &attributions.explanation.values;
-//! assert!((values[0] + values[1] - found.statistic).abs() < 1e-12);
+//! assert!((values[0] + values[1] - result.statistic).abs() < 1e-12);
 //! let significance = attributions.significance.unwrap();
 //! assert!(significance.adjusted[0] > 0.05 && significance.adjusted[1] < 0.01);
 //! # Ok::<(), riesz::Error>(())
@@ -49,17 +48,19 @@ use crate::attribution::rule::InclusionMeasure;
 use crate::attribution::sets::index_of;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::explanation::{Exactness, Explanation, Provenance};
 use crate::index::ValueIndex;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::table::{ColumnKind, Players, Table};
-use hsic::{Centred, Wild};
+use hsic::{CentredKernel, WildBootstrapNull};
 use kernels::without_constant_terms;
 use mmd::{SampleLabels, reference, row_arrangement};
+use orthogonal::FeatureChannels;
 use pair_sums::{ChannelSums, NullDraws, PARTS, PairMask, PairWeights, SamplePairs};
 
-/// What is said of features.
+/// The attribution of a test's statistic to features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AttributionRequest {
     /// Nothing: the statistic alone. The only choice for kernels that tie players together.
@@ -71,14 +72,14 @@ pub enum AttributionRequest {
     Significance,
 }
 
-/// What two tests have in common.
+/// Settings that both tests share.
 #[derive(Debug, Clone)]
 pub struct TestSettings {
     /// The factors of the kernel that are summed up.
     pub factors: FactorKind,
-    /// What is said of features.
+    /// The attribution to features.
     pub attribute: AttributionRequest,
-    /// The players of the attribution, by default one a column.
+    /// The players of the attribution, by default one per column.
     pub groups: Option<Players>,
     /// Whether interactions of pairs of features are computed, in O(n² features²).
     pub interactions: bool,
@@ -115,9 +116,9 @@ pub struct TwoSampleTest {
     /// an aggregated test: the largest of their studentised statistics counts, and its p-value allows for the
     /// choice.
     pub kernels: Vec<Kernel>,
-    /// How MMD² is estimated.
+    /// The estimator of MMD².
     pub estimator: MmdEstimator,
-    /// The rest.
+    /// The other settings.
     pub settings: TestSettings,
 }
 
@@ -149,7 +150,7 @@ pub struct IndependenceTest {
     pub settings: TestSettings,
 }
 
-/// What a test found.
+/// The result of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestResult {
     /// MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
@@ -162,11 +163,11 @@ pub struct TestResult {
     pub by_kernel: Vec<PerKernelResult>,
     /// The kernel, as a number in `by_kernel`, that statistic and attributions belong to.
     pub chosen: usize,
-    /// What features contribute.
+    /// The contributions of features.
     pub attributions: Option<FeatureAttributions>,
 }
 
-/// What a test found with one kernel.
+/// The result of a test with one kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PerKernelResult {
     /// The kernel.
@@ -177,38 +178,40 @@ pub struct PerKernelResult {
     pub pvalue: Option<f64>,
 }
 
-/// What features contribute to a statistic.
+/// The contributions of features to a statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FeatureAttributions {
     /// Shapley values that add up to the statistic: one row, whose data are the sample's means and most
     /// frequent levels.
     pub explanation: Explanation,
-    /// How they compare with the null distribution.
+    /// The comparison of the contributions with the null distribution.
     pub significance: Option<Significance>,
-    /// What pairs of features do together.
+    /// The interactions of pairs of features.
     pub interactions: Option<Interactions>,
-    /// What each feature shows alone, with orthogonal factors.
-    pub alone: Option<MarginalStatistic>,
-    /// What only three or more features show together, which no feature has a share in; with orthogonal
-    /// factors of three features or more.
-    pub beyond: Option<HigherOrderInteraction>,
+    /// The statistic of each feature alone, with orthogonal factors.
+    #[serde(rename = "alone")]
+    pub marginal: Option<MarginalStatistic>,
+    /// The part that only three or more features show together, in which no single feature has a share; with
+    /// orthogonal factors of three features or more.
+    #[serde(rename = "beyond")]
+    pub higher_order: Option<HigherOrderInteraction>,
 }
 
-/// What each feature shows by itself, whatever the others do: MMD² or HSIC of its own kernel factor, scaled
+/// The statistic of each feature alone, whatever the others do: MMD² or HSIC of its own kernel factor, scaled
 /// to a mean of 1 on the diagonal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MarginalStatistic {
-    /// By player.
+    /// For each player.
     pub values: Vec<f64>,
     /// Their p-values, from draws.
     pub pvalues: Option<Vec<f64>>,
 }
 
-/// What only three or more features show together: the statistic of all orthogonal factors multiplied, less
-/// that of single features and of pairs.
+/// The statistic that only three or more features show together: that of all orthogonal factors multiplied,
+/// less that of single features and of pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HigherOrderInteraction {
-    /// It.
+    /// The statistic.
     pub statistic: f64,
     /// Its p-value, from draws.
     pub pvalue: Option<f64>,
@@ -243,20 +246,21 @@ pub struct Interactions {
 /// what features do together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Significance {
-    /// By feature, the chance of a value at least as large. One-sided: with product factors a value below
-    /// those of the null distribution is no finding about the feature, because the others dim what it shows.
+    /// For each feature, the probability of a value at least as large. One-sided: with product factors a
+    /// value below those of the null distribution is no evidence about the feature, because the others hide
+    /// it.
     pub pvalues: Vec<f64>,
-    /// The same, adjusted for the number of features by the step-down maximum of studentised values (Westfall
-    /// and Young 1993).
+    /// These p-values, adjusted for the number of features by the step-down maximum of studentised values
+    /// (Westfall and Young 1993).
     pub adjusted: Vec<f64>,
-    /// By feature, the middle 95 % of its values.
+    /// For each feature, the central 95 % of its values.
     pub bands: Vec<[f64; 2]>,
 }
 
 impl TwoSampleTest {
     /// Compares the rows of `x` and of `z`, whose columns are matched by name. Cost O((n + m)² d), and for
-    /// each draw O((n + m)²) per feature; with blocks of q rows O((n + m) q) in place of the squares. Memory
-    /// does not grow with the number of pairs.
+    /// each draw O((n + m)²) for each feature; with blocks of q rows O((n + m) q) in place of the squares.
+    /// Memory does not grow with the number of pairs.
     ///
     /// Exact level: under the null hypothesis the p-value is at most α with probability at most α.
     ///
@@ -274,9 +278,9 @@ impl TwoSampleTest {
             MmdEstimator::Block(q) => q,
             MmdEstimator::Unbiased | MmdEstimator::Biased => 2,
         };
-        for (what, rows) in [("the first sample", n), ("the second sample", m)] {
+        for (sample_name, rows) in [("the first sample", n), ("the second sample", m)] {
             if rows < needed {
-                return Err(Error::TooFew { what: what.into(), needed, unit: "rows are" });
+                return Err(Error::TooFew { subject: sample_name.into(), needed, unit: "rows are" });
             }
         }
         let kernels = self.settings.kernels(&self.kernels, &pooled)?;
@@ -289,10 +293,10 @@ impl TwoSampleTest {
             MmdEstimator::Block(q) => format!("blocks of {q} rows"),
         };
         let facts = vec![
-            Fact::new("statistic", "MMD² between two samples"),
-            Fact::new("estimator", estimator),
-            Fact::new("rows of the first sample", n),
-            Fact::new("rows of the second sample", m),
+            CardEntry::new("statistic", "MMD² between two samples"),
+            CardEntry::new("estimator", estimator),
+            CardEntry::new("rows of the first sample", n),
+            CardEntry::new("rows of the second sample", m),
         ];
         self.settings.run_test(TestSpec {
             sample: &sample,
@@ -303,7 +307,7 @@ impl TwoSampleTest {
             draws: (self.settings.permutations > 0).then_some(&relabelled),
             game: "mmd",
             statistic: "MMD²",
-            without: "samples are compared without it",
+            meaning_of_absence: "samples are compared without it",
             facts,
         })
     }
@@ -324,7 +328,7 @@ impl IndependenceTest {
         same_rows(x, y)?;
         let needed = if self.unbiased { 4 } else { 2 };
         if n < needed {
-            return Err(Error::TooFew { what: "the sample".into(), needed, unit: "rows are" });
+            return Err(Error::TooFew { subject: "the sample".into(), needed, unit: "rows are" });
         }
         is_nonconstant(y, self.unbiased)?;
         let kernels = self.settings.kernels(&self.kernels, x)?;
@@ -337,7 +341,7 @@ impl IndependenceTest {
         };
         let TestSettings { permutations, seed, .. } = self.settings;
         let summed = without_constant_terms(&target, y);
-        let centred = Centred::new(y, &summed, self.unbiased, permutations > 0);
+        let centred = CentredKernel::new(y, &summed, self.unbiased, permutations > 0);
         let draws: Option<Box<dyn NullDraws + '_>> = match self.null {
             Null::WildBootstrap(forgets) if !(forgets.is_finite() && forgets > 0.0) => {
                 let allowed = "a positive number of rows over which dependence fades";
@@ -349,13 +353,18 @@ impl IndependenceTest {
             }
             _ if permutations == 0 => None,
             Null::Permutation => Some(Box::new(centred.permuted(permutations, seed))),
-            Null::WildBootstrap(forgets) => Some(Box::new(Wild::new(&centred, permutations, forgets, seed))),
+            Null::WildBootstrap(forgets) => {
+                Some(Box::new(WildBootstrapNull::new(&centred, permutations, forgets, seed)))
+            }
         };
         let facts = vec![
-            Fact::new("statistic", "HSIC of two sets of columns"),
-            Fact::new("estimator", if self.unbiased { "unbiased" } else { "biased, (n - 1)⁻² tr(KHLH)" }),
-            Fact::new("rows", n),
-            Fact::new("kernel of the target", target.formula()),
+            CardEntry::new("statistic", "HSIC of two sets of columns"),
+            CardEntry::new(
+                "estimator",
+                if self.unbiased { "unbiased" } else { "biased, (n - 1)⁻² tr(KHLH)" },
+            ),
+            CardEntry::new("rows", n),
+            CardEntry::new("kernel of the target", target.formula()),
         ];
         self.settings.run_test(TestSpec {
             sample: x,
@@ -366,7 +375,7 @@ impl IndependenceTest {
             draws: draws.as_deref(),
             game: "hsic",
             statistic: "HSIC",
-            without: "dependence is measured without it",
+            meaning_of_absence: "dependence is measured without it",
             facts,
         })
     }
@@ -383,12 +392,12 @@ impl TestSettings {
         Err(Error::parameter("permutations", self.permutations, format!("at most {MOST_DRAWS}")))
     }
 
-    fn kernels(&self, given: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
-        if given.is_empty() {
+    fn kernels(&self, kernels: &[Kernel], sample: &Table) -> Result<Vec<Kernel>> {
+        if kernels.is_empty() {
             return Ok(vec![self.factors.default_kernel(sample, self.groups.as_ref())?]);
         }
-        given.iter().try_for_each(|kernel| kernel.validate(sample.width()))?;
-        Ok(given.to_vec())
+        kernels.iter().try_for_each(|kernel| kernel.validate(sample.width()))?;
+        Ok(kernels.to_vec())
     }
 
     fn players(&self, sample: &Table) -> Players {
@@ -396,16 +405,25 @@ impl TestSettings {
     }
 
     fn run_test(&self, question: TestSpec<'_>) -> Result<TestResult> {
-        let TestSpec { sample, mask, weights, draws, game, statistic: name, without, mut facts, .. } =
-            question;
+        let TestSpec {
+            sample,
+            mask,
+            weights,
+            draws,
+            game,
+            statistic: name,
+            meaning_of_absence: without,
+            mut facts,
+            ..
+        } = question;
         let groups = self.players(sample);
         let attributed = self.attribute != AttributionRequest::Nothing;
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
         let pairs = |kernel| -> Result<SamplePairs<'_>> {
             let players = (attributed || self.factors == FactorKind::Orthogonal).then_some(&groups);
             match (SamplePairs::new(sample, kernel, players, InclusionMeasure::default(), mask), self.factors)
             {
-                (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(question.reference, watch),
+                (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(question.reference, control),
                 // A kernel that ties players together is one factor.
                 (Err(Error::NotProduct { .. }), _) if !attributed => {
                     SamplePairs::new(sample, kernel, None, InclusionMeasure::default(), mask)
@@ -415,15 +433,15 @@ impl TestSettings {
         };
         let kernels: Vec<Kernel> =
             question.kernels.iter().map(|k| without_constant_terms(k, sample)).collect();
-        let all = kernels.iter().map(pairs).collect::<Result<Vec<_>>>()?;
+        let pairs_by_kernel = kernels.iter().map(pairs).collect::<Result<Vec<_>>>()?;
         let interactions = self.interactions && attributed;
-        self.progress.start((all.len() + usize::from(interactions)) * PARTS);
+        self.progress.start((pairs_by_kernel.len() + usize::from(interactions)) * PARTS);
         let sum = |pairs: &SamplePairs<'_>| {
             // Draws of the statistic alone where nothing more is asked of them.
             let drawn = if self.attribute == AttributionRequest::Significance { pairs.channels() } else { 1 };
-            pairs.sum(weights, draws, drawn, watch)
+            pairs.sum(weights, draws, drawn, control)
         };
-        let sums = all.iter().map(sum).collect::<Result<Vec<_>>>()?;
+        let sums = pairs_by_kernel.iter().map(sum).collect::<Result<Vec<_>>>()?;
         let scores: Vec<Vec<f64>> = sums.iter().map(|s| s.studentised(0)).collect();
         let silent = |scores: &Vec<f64>| scores.len() > MIN_DRAWS && scores.iter().all(|s| *s == 0.0);
         if scores.iter().all(silent) && sample.rows() > 3 && outlier_rows(sample) > 1 {
@@ -435,7 +453,8 @@ impl TestSettings {
         let chosen =
             (0..sums.len()).rev().max_by(|&a, &b| scores[a][0].total_cmp(&scores[b][0])).unwrap_or(0);
         let tested = self.permutations > 0;
-        let interactions = interactions.then(|| all[chosen].interactions(weights, watch)).transpose()?;
+        let interactions =
+            interactions.then(|| pairs_by_kernel[chosen].interactions(weights, control)).transpose()?;
         let by_kernel: Vec<PerKernelResult> = question
             .kernels
             .iter()
@@ -447,80 +466,61 @@ impl TestSettings {
                 pvalue: tested.then_some(p),
             })
             .collect();
-        let own = &sums[chosen];
-        let null = own.draws(0);
+        let chosen_sums = &sums[chosen];
+        let null = chosen_sums.draws(0);
         // One kernel needs no studentising, and several are as significant as the most significant.
         let pvalue = if sums.len() == 1 {
-            null::pvalue(own.observed[0], &null, own.tie_tolerance(0))
+            null::pvalue(chosen_sums.observed[0], &null, chosen_sums.tie_tolerance(0))
         } else {
             adjusted[chosen]
         };
-        facts.push(Fact::new("kernel", by_kernel[chosen].kernel.formula()));
-        facts.push(Fact::new(
+        facts.push(CardEntry::new("kernel", by_kernel[chosen].kernel.formula()));
+        facts.push(CardEntry::new(
             "factors",
-            match (self.factors, all[chosen].extra_channels()) {
+            match (self.factors, pairs_by_kernel[chosen].extra_channels()) {
                 (FactorKind::Orthogonal, Some(_)) => "orthogonal, of features and of pairs of features",
                 (FactorKind::Orthogonal, None) => "of the kernel, which has no product form",
                 (FactorKind::Product, _) => "of the kernel",
             },
         ));
-        facts.push(Fact::new("permutations", self.permutations));
-        facts.push(Fact::new("seed", self.seed));
+        facts.push(CardEntry::new("permutations", self.permutations));
+        facts.push(CardEntry::new("seed", self.seed));
         let attributions = attributed.then(|| {
-            let players = groups.players().len();
-            let values = own.observed[1..=players].to_vec();
-            let drawn = tested && self.attribute == AttributionRequest::Significance;
-            let significance = drawn.then(|| significance(&sums, chosen, players));
-            let pvalue = |channel| self::scores(&sums, chosen, channel).0;
-            let alone = all[chosen].extra_channels().map(|channels| MarginalStatistic {
-                values: (0..players).map(|j| own.observed[channels.alone(j)]).collect(),
-                pvalues: drawn.then(|| (0..players).map(|j| pvalue(channels.alone(j))).collect()),
-            });
-            let beyond = all[chosen].extra_channels().filter(|_| players > 2).and_then(|channels| {
-                let (statistic, channel) = (own.observed[channels.beyond()], channels.beyond());
-                statistic
-                    .is_finite()
-                    .then(|| HigherOrderInteraction { statistic, pvalue: drawn.then(|| pvalue(channel)) })
-            });
-            let interactions = interactions.map(|(indices, bound)| {
-                let values = split_pair_indices(&values, &indices);
-                Interactions { values, bound: bound + own.bound }
-            });
+            let absent = format!(
+                "an absent feature's {} is replaced by 1: {without}",
+                match self.factors {
+                    FactorKind::Orthogonal => "orthogonal kernel factor",
+                    FactorKind::Product => "kernel factor",
+                }
+            );
+            let run = vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))];
+            let provenance = Provenance { game: game.into(), absent, model: facts, run };
+            let channels = pairs_by_kernel[chosen].extra_channels();
+            let has_significance = tested && self.attribute == AttributionRequest::Significance;
             let explanation = Explanation {
                 index: ValueIndex::Shapley,
                 players: groups.players().to_vec(),
                 subsets: None,
                 output_names: vec![name.into()],
-                values,
+                values: chosen_sums.observed[1..=groups.players().len()].to_vec(),
                 base_values: vec![0.0],
-                predictions: vec![own.observed[0]],
+                predictions: vec![chosen_sums.observed[0]],
                 data: sample.mean_row(),
                 row_numbers: vec![0],
-                exactness: Exactness::Exact { bound: vec![own.bound] },
+                exactness: Exactness::Exact { bound: vec![chosen_sums.bound] },
                 uncertainty: None,
                 duels: None,
-                provenance: Provenance {
-                    game: game.into(),
-                    absent: format!(
-                        "an absent feature's {} is replaced by 1: {without}",
-                        match self.factors {
-                            FactorKind::Orthogonal => "orthogonal kernel factor",
-                            FactorKind::Product => "kernel factor",
-                        }
-                    ),
-                    model: facts,
-                    run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
-                },
+                provenance,
             };
-            FeatureAttributions { explanation, significance, interactions, alone, beyond }
+            attributions(explanation, (&sums, chosen), channels, has_significance, interactions)
         });
-        let statistic = own.observed[0];
+        let statistic = chosen_sums.observed[0];
         let pvalue = tested.then_some(pvalue);
         Ok(TestResult { statistic, pvalue, null, by_kernel, chosen, attributions })
     }
 }
 
-/// What a test sums up, and how it is called.
+/// The sums, weights and names of a test.
 struct TestSpec<'q> {
     sample: &'q Table,
     /// The rows whose distribution orthogonal factors are centred by: no draw may change them.
@@ -531,35 +531,64 @@ struct TestSpec<'q> {
     draws: Option<&'q dyn NullDraws>,
     game: &'q str,
     statistic: &'q str,
-    without: &'q str,
-    facts: Vec<Fact>,
+    meaning_of_absence: &'q str,
+    facts: Vec<CardEntry>,
 }
 
-/// Shares each pair's index out to its two players; see [`Interactions`].
+/// Distributes each pair's index to its two players; see [`Interactions`].
 fn split_pair_indices(values: &[f64], indices: &[f64]) -> Matrix {
     let p = values.len();
     let mut out = Matrix::zeros(p, p);
     for j in 0..p {
         out[(j, j)] += values[j];
         for l in j + 1..p {
-            let half = indices[index_of(p, j, l)] / 2.0;
-            (out[(j, l)], out[(l, j)]) = (half, half);
-            out[(j, j)] -= half;
-            out[(l, l)] -= half;
+            let half_index = indices[index_of(p, j, l)] / 2.0;
+            (out[(j, l)], out[(l, j)]) = (half_index, half_index);
+            out[(j, j)] -= half_index;
+            out[(l, l)] -= half_index;
         }
     }
     out
 }
 
-/// A channel's p-value and its studentised scores. Where a kernel was chosen, what is observed is compared
-/// with the largest score that a draw has with any of them.
+/// A channel's p-value and its studentised scores. Where a kernel was chosen, the observed value is compared
+/// with the largest score that a draw has with any kernel.
 fn scores(sums: &[ChannelSums], chosen: usize, channel: usize) -> (f64, Vec<f64>) {
-    let mut found = sums[chosen].studentised(channel);
+    let mut scores = sums[chosen].studentised(channel);
     for other in sums {
         let draws = other.studentised(channel);
-        found[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
+        scores[1..].iter_mut().zip(&draws[1..]).for_each(|(s, d)| *s = s.max(*d));
     }
-    (null::pvalue(found[0], &found[1..], 0.0), found)
+    (null::pvalue(scores[0], &scores[1..], 0.0), scores)
+}
+
+/// The statistics of features by the chosen kernel, around their explanation: significance where draws tell it,
+/// pair indices where they were computed with a bound on their errors, and with orthogonal factors, whose
+/// channels these are, the marginal and higher-order statistics.
+fn attributions(
+    explanation: Explanation,
+    (sums, chosen): (&[ChannelSums], usize),
+    channels: Option<FeatureChannels>,
+    has_significance: bool,
+    pair_indices: Option<(Vec<f64>, f64)>,
+) -> FeatureAttributions {
+    let (observed, players) = (&sums[chosen].observed, explanation.players.len());
+    let pvalue = |channel| scores(sums, chosen, channel).0;
+    let marginal = channels.map(|channels| MarginalStatistic {
+        values: (0..players).map(|j| observed[channels.marginal(j)]).collect(),
+        pvalues: has_significance.then(|| (0..players).map(|j| pvalue(channels.marginal(j))).collect()),
+    });
+    let higher_order = channels.filter(|_| players > 2).and_then(|channels| {
+        let (statistic, channel) = (observed[channels.higher_order()], channels.higher_order());
+        let pvalue = || has_significance.then(|| pvalue(channel));
+        statistic.is_finite().then(|| HigherOrderInteraction { statistic, pvalue: pvalue() })
+    });
+    let interactions = pair_indices.map(|(indices, bound)| Interactions {
+        values: split_pair_indices(&explanation.values, &indices),
+        bound: bound + sums[chosen].bound,
+    });
+    let significance = has_significance.then(|| significance(sums, chosen, players));
+    FeatureAttributions { explanation, significance, interactions, marginal, higher_order }
 }
 
 /// Features against the null distribution.
@@ -572,8 +601,8 @@ fn significance(sums: &[ChannelSums], chosen: usize, players: usize) -> Signific
 /// Draws that cannot all be the same by chance.
 const MIN_DRAWS: usize = 19;
 
-/// How many rows are unlike the rest, which are alike; 2 stands for more. Where it is 1, kernels are sums of
-/// a function of either row, which unbiased estimators take for constants.
+/// The number of rows that differ from the others, which are equal; 2 stands for more. Where it is 1, kernels
+/// are sums of a function of either row, which unbiased estimators cancel.
 fn outlier_rows(sample: &Table) -> usize {
     let unlike = |row: usize| {
         let differs = |&i: &usize| (0..sample.width()).any(|j| sample.column(j)[i] != sample.column(j)[row]);
@@ -604,9 +633,9 @@ fn same_rows(x: &Table, y: &Table) -> Result<()> {
     if x.rows() == y.rows() {
         return Ok(());
     }
-    let (expected, found) = (x.rows(), y.rows());
+    let (expected, actual) = (x.rows(), y.rows());
     let why = "one for each row of the features".into();
-    Err(Error::Shape { what: "the target".into(), unit: "rows", expected, found, why })
+    Err(Error::Shape { subject: "the target".into(), unit: "rows", expected, actual, why })
 }
 
 fn is_nonconstant(y: &Table, unbiased: bool) -> Result<()> {

@@ -1,8 +1,6 @@
-//! From draws of a null distribution to p-values, for one number or for many at once.
+//! P-values from draws of a null distribution, for one statistic or for several at once.
 
-/// The share of draws that are no smaller than what was observed, itself counted as one:
-/// `(1 + #{draws ≥ observed}) / (1 + draws)`. If the draws are exchangeable with what was observed, it is at
-/// most α with probability at most α, for any number of draws (Phipson and Smyth 2010).
+/// The share of draws that are no smaller than the observed value, which itself counts as one:
 ///
 /// Sums of the same numbers in another order differ by rounding: numbers within `tie` of each other are ties.
 pub(super) fn pvalue(observed: f64, draws: &[f64], tie: f64) -> f64 {
@@ -10,19 +8,19 @@ pub(super) fn pvalue(observed: f64, draws: &[f64], tie: f64) -> f64 {
     (1 + larger) as f64 / (1 + draws.len()) as f64
 }
 
-/// `(v - mean) / standard deviation` over what was observed and all draws, which leaves them exchangeable;
-/// zeros if they are all within `tie`. The observed one first. Draws within `tie` of it have the same score,
-/// so that scores need no tolerance.
+/// `(v - mean) / standard deviation` over the observed value and all draws, which keeps them exchangeable;
+/// zeros if they are all within `tie`. The observed one comes first. Draws within `tie` of it have the same
+/// score, so that scores need no tolerance.
 pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     let tied = |v: &f64| if (v - observed).abs() <= tie { observed } else { *v };
-    let all: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
-    let n = all.len() as f64;
-    let mean = all.iter().sum::<f64>() / n;
-    let deviation = (all.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
+    let values: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
     if deviation > tie {
-        return all.iter().map(|v| (v - mean) / deviation).collect();
+        return values.iter().map(|v| (v - mean) / deviation).collect();
     }
-    vec![0.0; all.len()]
+    vec![0.0; values.len()]
 }
 
 /// p-values adjusted for being many, by the step-down maximum (Westfall and Young 1993, algorithm 4.1):

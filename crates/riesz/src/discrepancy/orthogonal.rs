@@ -1,7 +1,7 @@
-//! Orthogonal factors, by which no feature dims another.
+//! Orthogonal factors, with which no feature hides another.
 //!
-//! With plain product kernels a feature that differs strongly lets all others look alike: its factor is small
-//! between the samples, and multiplies theirs. So each player's factor k is replaced by `1 + k̃`, with
+//! With plain product kernels a feature that differs strongly makes all others look equal: its factor is
+//! small between the samples, and multiplies theirs. So each player's factor k is replaced by `1 + k̃`, with
 //!
 //! `k̃(u, v) = (k(u, v) - m(u) - m(v) + M) / s`, `m(u) = E k(u, ·)`, `M = E m`, `s = E k(u, u) - M`,
 //!
@@ -31,9 +31,10 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
-/// Rows whose means are made together, and rows that are added up before sums are added to each other.
+/// The number of rows whose means are computed together, and the number of rows that are summed before sums
+/// are added to each other.
 const TILE: usize = 512;
-const TOGETHER: usize = 64;
+const BATCH_ROWS: usize = 64;
 
 /// The centred, scaled factors of a kernel's products.
 pub(super) struct OrthogonalKernel {
@@ -53,7 +54,8 @@ struct Centred {
 }
 
 impl OrthogonalKernel {
-    /// Expectations are over the rows with the numbers `reference`. Cost O(rows · references) a factor.
+    /// Expectations are over the rows with the numbers `reference`. Cost O(rows · references) for each
+    /// factor.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -62,14 +64,23 @@ impl OrthogonalKernel {
         (products, precisions): (&[PlayerProduct<'_>], &[(Vec<RoundingBound>, RoundingBound)]),
         reference: &[usize],
         isa: Isa,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Self> {
         let rows: Vec<Vec<f64>> = reference.iter().map(|&i| points.row(i)).collect();
         let factors = products
             .iter()
             .zip(precisions)
-            .map(|(product, (own, _))| {
-                let centred = |k| Centred::new(points, (product, &own[k]), k, (reference, &rows), isa, watch);
+            .map(|(product, (factor_precisions, _))| {
+                let centred = |k| {
+                    Centred::new(
+                        points,
+                        (product, &factor_precisions[k]),
+                        k,
+                        (reference, &rows),
+                        isa,
+                        control,
+                    )
+                };
                 (0..product.players.len()).map(centred).collect::<Result<Vec<_>>>()
             })
             .collect::<Result<Vec<_>>>()?;
@@ -77,7 +88,7 @@ impl OrthogonalKernel {
         Ok(Self { factors, error })
     }
 
-    /// Makes k̃ of factor k of a product between row i and the rows of `columns`.
+    /// Replaces factor k of a product between row i and the rows of `columns` by its k̃.
     pub(super) fn centre(
         &self,
         (product, k): (usize, usize),
@@ -86,9 +97,9 @@ impl OrthogonalKernel {
         factor: &mut [f64],
     ) {
         let Centred { means, mean, scale, .. } = &self.factors[product][k];
-        let rest = mean - means[i];
+        let offset = mean - means[i];
         for (factor, mean) in factor.iter_mut().zip(&means[columns.clone()]) {
-            *factor = ((*factor - mean) + rest) * scale;
+            *factor = ((*factor - mean) + offset) * scale;
         }
     }
 }
@@ -100,16 +111,16 @@ impl Centred {
         k: usize,
         (reference, rows): (&[usize], &[Vec<f64>]),
         isa: Isa,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Self> {
         let stride = points.stride();
         // By row its mean, and besides `k(u, u)` of the references and the largest |k|.
         let tile = |from: usize| -> Result<(Vec<f64>, Vec<f64>, f64)> {
             let columns = from..(from + TILE).min(stride);
             let (mut sums, mut part) = (vec![0.0; columns.len()], vec![0.0; columns.len()]);
-            let (mut factor, mut own, mut largest) = (vec![0.0; columns.len()], Vec::new(), 0.0_f64);
-            for (rows, numbers) in rows.chunks(TOGETHER).zip(reference.chunks(TOGETHER)) {
-                watch.check_cancelled()?;
+            let (mut factor, mut diagonal, mut largest) = (vec![0.0; columns.len()], Vec::new(), 0.0_f64);
+            for (rows, numbers) in rows.chunks(BATCH_ROWS).zip(reference.chunks(BATCH_ROWS)) {
+                control.check_cancelled()?;
                 part.fill(0.0);
                 for (row, i) in rows.iter().zip(numbers) {
                     product.factor(isa, k, points.columns(&columns), row, &mut factor);
@@ -118,28 +129,28 @@ impl Centred {
                         largest = if v.abs() > largest { v.abs() } else { largest };
                     }
                     if columns.contains(i) {
-                        own.push(factor[i - from]);
+                        diagonal.push(factor[i - from]);
                     }
                 }
                 sums.iter_mut().zip(&part).for_each(|(sum, v)| *sum += v);
             }
             sums.iter_mut().for_each(|sum| *sum /= rows.len() as f64);
-            Ok((sums, own, largest))
+            Ok((sums, diagonal, largest))
         };
         let tiles: Vec<_> =
             (0..stride).into_par_iter().step_by(TILE).map(tile).collect::<Result<Vec<_>>>()?;
         let means = tiles.iter().flat_map(|(means, _, _)| means.iter().copied()).collect::<Vec<_>>();
         let count = reference.len() as f64;
         let mean = reference.iter().map(|&i| means[i]).sum::<f64>() / count;
-        let own = tiles.iter().flat_map(|(_, own, _)| own).sum::<f64>() / count;
+        let mean_diagonal = tiles.iter().flat_map(|(_, diagonal, _)| diagonal).sum::<f64>() / count;
         let largest = tiles.iter().map(|(_, _, largest)| *largest).fold(0.0, f64::max);
         // A factor errs by some roundings, of which those for each unit of `-ln` count `-f ln f ≤ 1/e` times,
         // and a sum by as many as were added to each other.
         let units = precision.units + precision.per_log;
-        let sums = TOGETHER + reference.len() / TOGETHER + reference.len() / 4;
+        let sums = BATCH_ROWS + reference.len() / BATCH_ROWS + reference.len() / 4;
         let error = f64::EPSILON * (units + sums as f64) * largest.max(precision.top) + precision.tiny;
-        let spread = own - mean;
-        let scale = if spread <= 4.0 * error { 0.0 } else { 1.0 / spread };
+        let range = mean_diagonal - mean;
+        let scale = if range <= 4.0 * error { 0.0 } else { 1.0 / range };
         Ok(Self { means, mean, scale, error: 6.0 * error * scale })
     }
 }
@@ -160,11 +171,11 @@ impl FeatureChannels {
         1 + player
     }
 
-    pub(super) fn alone(self, player: usize) -> usize {
+    pub(super) fn marginal(self, player: usize) -> usize {
         1 + self.players + player
     }
 
-    pub(super) fn beyond(self) -> usize {
+    pub(super) fn higher_order(self) -> usize {
         1 + 2 * self.players
     }
 }
@@ -193,39 +204,40 @@ fn add_orders<V: Simd>(
             out.iter_mut().zip(value.mul::<V>(*weight).0).for_each(|(out, v)| *out += v);
         };
         // Elementary symmetric sums of order one, two, and three and more; and the first in absolute values.
-        let (mut one, mut two, mut more, mut total) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        let (mut first_order, mut two, mut higher_order, mut total) =
+            (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
         for &k in active {
             let (f, _) = run.side(k, block);
-            more = more.add::<V>(f.mul::<V>(two.add::<V>(more)));
-            two = f.fma::<V>(one, two);
-            one = one.add::<V>(f);
+            higher_order = higher_order.add::<V>(f.mul::<V>(two.add::<V>(higher_order)));
+            two = f.fma::<V>(first_order, two);
+            first_order = first_order.add::<V>(f);
             total = total.add::<V>(V::abs(f));
         }
-        add(0, one.add::<V>(two));
-        add(channels.beyond(), more);
+        add(0, first_order.add::<V>(two));
+        add(channels.higher_order(), higher_order);
         for &k in active {
             let ((f, _), player) = (run.side(k, block), terms.players[k as usize]);
-            let half = Lanes::splat(0.5).mul::<V>(one.sub::<V>(f));
-            add(channels.alone(player), f);
-            add(channels.value(player), f.fma::<V>(half, f));
+            let half_rest = Lanes::splat(0.5).mul::<V>(first_order.sub::<V>(f));
+            add(channels.marginal(player), f);
+            add(channels.value(player), f.fma::<V>(half_rest, f));
         }
         // Each k̃ errs by δ (1 + |k̃|), what is made of them by that times 1 + Σ|k̃|, and then there is
         // rounding.
         let errors = Lanes::splat(error).mul::<V>(Lanes::splat(active.len() as f64).add::<V>(total));
         let rounding = Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing).mul::<V>(total);
-        let bound = Lanes::ONE.add::<V>(total).mul::<V>(errors.add::<V>(rounding)).mul::<V>(*weight);
+        let bound = Lanes::ONES.add::<V>(total).mul::<V>(errors.add::<V>(rounding)).mul::<V>(*weight);
         let out = &mut out.error[from..from + LANES];
         out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
     }
 }
 
-/// What pairs of players show together, `Σ W k̃_j k̃_l`: with sets of up to two players the interaction index
-/// of Shapley values.
+/// Interactions of pairs of players, `Σ W k̃_j k̃_l`: with sets of up to two players, the Shapley interaction
+/// index.
 pub(super) struct PairChannels {
     players: usize,
-    /// Of a product of two k̃ and of sums of them.
+    /// Relative error of a product of two k̃ and of sums of such products.
     relative: f64,
-    /// By pair, see [`place`].
+    /// For each pair, see [`index_of`].
     pub(super) indices: Vec<f64>,
     /// A bound on the error of each.
     pub(super) error: f64,
@@ -241,23 +253,23 @@ impl PairChannels {
 }
 
 impl TermAccumulator for PairChannels {
-    fn begin(&mut self, _rows: &Range<usize>, _points: &Range<usize>) {}
+    fn begin_tile(&mut self, _rows: &Range<usize>, _points: &Range<usize>) {}
 
-    fn read(&mut self, terms: &ProductTerms<'_>, _engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, _engine: &mut QuadratureEngine) {
         let run = &terms.run;
         let active = &run.active[..run.players];
         for (block, (multiplicity, coef)) in run.weights.iter().zip(&terms.coef[0]).enumerate() {
             let weight = multiplicity.map2(*coef, |m, c| m * c);
             let mut largest = 0.0_f64;
-            for (at, &j) in active.iter().enumerate() {
-                let (own, _) = run.side(j, block);
-                let weighted = own.map2(weight, |f, w| f * w);
-                for &l in &active[at + 1..] {
+            for (position, &j) in active.iter().enumerate() {
+                let (first_factor, _) = run.side(j, block);
+                let weighted = first_factor.map2(weight, |f, w| f * w);
+                for &l in &active[position + 1..] {
                     let sum = weighted.map2(run.side(l, block).0, |a, b| a * b).sum();
                     self.indices
                         [index_of(self.players, terms.players[j as usize], terms.players[l as usize])] += sum;
                 }
-                largest = largest.max(own.0.iter().fold(0.0, |m, f| m.max(f.abs())));
+                largest = largest.max(first_factor.0.iter().fold(0.0, |m, f| m.max(f.abs())));
             }
             // Of two factors, neither of which is larger.
             let size = weight.0.iter().map(|w| w.abs()).sum::<f64>();

@@ -1,11 +1,12 @@
-//! All pairs of rows of a sample under a kernel: the kernel's value, and what each player adds to it.
+//! Sums over all pairs of rows of a sample under a kernel: of the kernel's value, and of each player's
+//! contribution to it.
 //!
 //! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)`, and with an absent factor replaced by 1 each pair is a
 //! term of a product game. So a pair has one *channel* for the kernel's value and one for the value of each
-//! player in that term (orthogonal factors have more:
-//! [`FeatureChannels`]), and everything that is asked is a weighted sum of channels over pairs: by the
-//! weights of the sample as it is, and by those of every draw from a null distribution. Pairs are made once,
-//! tile by tile, and serve all draws; memory does not grow with their number.
+//! player in that term (orthogonal factors have more: [`FeatureChannels`]), and every statistic is a weighted
+//! sum of channels over pairs: with the weights of the sample itself, and with those of every draw from a
+//! null distribution. Pairs are computed once, tile by tile, and serve all draws; memory does not grow with
+//! their number.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use super::points::Points;
 use crate::attribution::interaction_weights::{SizeWeighting, SizeWeightings};
 use crate::attribution::interactions::Interactions;
 use crate::attribution::product::{
-    PlayerFunctionals, ProductGame, ProductTerms, TermAccumulator, TermSink, read,
+    PlayerFunctionals, ProductGame, ProductTerms, TermAccumulator, TermSink, accumulate,
 };
 use crate::attribution::quadrature::{QuadratureEngine, RoundingUnits, TermBatch, max_products};
 use crate::attribution::rule::InclusionMeasure;
@@ -28,9 +29,10 @@ use crate::kernel::rounding_bounds::{ColumnRanges, RoundingBound};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
 
-/// Rows of a tile of pairs, and tiles below each other that threads take together.
+/// The number of rows of a tile of pairs, and the number of tiles below each other that threads process
+/// together.
 const TILE: usize = 32;
-const TOGETHER: usize = 8;
+const TILES_PER_TASK: usize = 8;
 
 /// Columns of a tile, unless draws wish for more.
 const COLUMNS: usize = 128;
@@ -45,7 +47,7 @@ pub(super) enum PairMask {
     Everything,
     /// All but those of a row with itself.
     OffDiagonal,
-    /// Those within blocks of 2q rows, except a row with itself and with the row q before or after it.
+    /// Pairs within blocks of 2q rows, except a row with itself and with the row q before or after it.
     Blocks(usize),
 }
 
@@ -83,7 +85,7 @@ pub(super) struct SamplePairs<'k> {
     kernel: &'k Kernel,
     /// None where nothing is said of players.
     products: Vec<PlayerProduct<'k>>,
-    /// How far the factors of each product can be from the truth: each, and all together.
+    /// Rounding bounds of the factors of each product: each, and all together.
     precisions: Vec<(Vec<RoundingBound>, RoundingBound)>,
     players: usize,
     /// None where factors are taken as they are.
@@ -129,7 +131,7 @@ pub(super) trait NullDraws: Sync {
     fn count(&self) -> usize;
     /// The number of columns that tiles of so many channels should have.
     fn columns(&self, channels: usize) -> Option<usize>;
-    /// What all tiles with these columns need.
+    /// The numbers that all tiles with these columns share.
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64>;
     /// Adds `Σ_ij W_ij v_ij` over the tile for each draw and channel: `out[draw * channels + channel]`.
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]);
@@ -138,16 +140,16 @@ pub(super) trait NullDraws: Sync {
 /// Weighted sums over all pairs.
 #[derive(Debug, Clone)]
 pub(super) struct ChannelSums {
-    /// By channel, with the sample's weights: first the statistic, then the players' values.
+    /// For each channel, with the sample's weights: first the statistic, then the players' values.
     pub(super) observed: Vec<f64>,
     /// A bound on the error of each of them, and of the sum of the values.
     pub(super) bound: f64,
     /// `draw * drawn + channel`, for the first `drawn` channels.
     null: Vec<f64>,
     drawn: usize,
-    /// What is left with everybody absent.
+    /// The value of the empty coalition.
     empty: f64,
-    /// By channel, `Σ |W_ij v_ij|`, and where weights have errors of their own `Σ |v_ij|`.
+    /// For each channel, `Σ |W_ij v_ij|`, and where weights have errors of their own `Σ |v_ij|`.
     sizes: Vec<f64>,
     unweighted: Vec<f64>,
 }
@@ -194,7 +196,7 @@ struct PairGame<'p> {
     weights: Option<&'p dyn PairWeights>,
 }
 
-/// What one thread keeps between tiles.
+/// Scratch memory of a thread.
 #[derive(Default)]
 struct Memory {
     factors: Vec<f64>,
@@ -213,7 +215,7 @@ struct TileSummation<'p> {
     functionals: PlayerFunctionals,
     rows: Range<usize>,
     columns: Range<usize>,
-    /// What the draws need of the columns.
+    /// The numbers that the draws need of the columns.
     prepared: Vec<f64>,
     memory: Vec<f64>,
     sums: ChannelSums,
@@ -234,28 +236,28 @@ impl<'k> SamplePairs<'k> {
         let products = groups.map(|groups| kernel.products(sample.columns(), groups)).transpose()?;
         let (products, players) = (products.unwrap_or_default(), groups.map_or(0, |g| g.players().len()));
         let (points, isa) = (Points::new(sample), Isa::detect());
-        let rows = ColumnRanges::of(points.columns(&(0..points.stride())), sample.width());
+        let rows = ColumnRanges::per_column(points.columns(&(0..points.stride())), sample.width());
         let reach = ColumnRanges { u: rows.clone(), v: rows };
         let precisions = products.iter().map(|product| product.precision(&reach)).collect();
         Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, mask, isa })
     }
 
-    /// The same with orthogonal factors, centred by the rows with the numbers `reference`.
+    /// These sums with orthogonal factors, centred by the rows with the numbers `reference`.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub(super) fn orthogonal(mut self, reference: &[usize], watch: RunControl<'_>) -> Result<Self> {
+    pub(super) fn orthogonal(mut self, reference: &[usize], control: RunControl<'_>) -> Result<Self> {
         self.orthogonal = Some(OrthogonalKernel::new(
             &self.points,
             (&self.products, &self.precisions),
             reference,
             self.isa,
-            watch,
+            control,
         )?);
         Ok(self)
     }
 
-    /// What there is beside a player's value, with orthogonal factors.
+    /// The channels besides the players' values, with orthogonal factors.
     pub(super) fn extra_channels(&self) -> Option<FeatureChannels> {
         self.orthogonal.as_ref().map(|_| FeatureChannels { players: self.players })
     }
@@ -274,7 +276,7 @@ impl<'k> SamplePairs<'k> {
         weights: &dyn PairWeights,
         draws: Option<&dyn NullDraws>,
         drawn: usize,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<ChannelSums> {
         let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(self.mask.columns());
         let empty = || ChannelSums::new(self.channels(), drawn, draws.map_or(0, NullDraws::count));
@@ -291,7 +293,9 @@ impl<'k> SamplePairs<'k> {
         };
         let game = PairGame { pairs: self, width, weights: None };
         let mut total = empty();
-        for TileSummation { sums: part, .. } in read(&game, (self.isa, &self.measure), watch, summing)? {
+        for TileSummation { sums: part, .. } in
+            accumulate(&game, (self.isa, &self.measure), control, summing)?
+        {
             total.observed.iter_mut().zip(&part.observed).for_each(|(t, v)| *t += v);
             total.null.iter_mut().zip(&part.null).for_each(|(t, v)| *t += v);
             total.bound += part.bound;
@@ -302,7 +306,9 @@ impl<'k> SamplePairs<'k> {
         total.bound += total.empty.abs();
         total.bound += weights.error() * total.unweighted[..=self.players].iter().fold(0.0, |m, v| v.max(m));
         // What only three or more players show grows exponentially with them.
-        finite(&total.observed[..self.extra_channels().map_or(self.channels(), FeatureChannels::beyond)])?;
+        finite(
+            &total.observed[..self.extra_channels().map_or(self.channels(), FeatureChannels::higher_order)],
+        )?;
         Ok(total)
     }
 
@@ -315,7 +321,7 @@ impl<'k> SamplePairs<'k> {
     pub(super) fn interactions(
         &self,
         weights: &dyn PairWeights,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<(Vec<f64>, f64)> {
         let game = PairGame { pairs: self, width: self.mask.columns(), weights: Some(weights) };
         let (mut total, mut error) = (vec![0.0; self.players * (self.players - 1) / 2], 0.0);
@@ -323,7 +329,7 @@ impl<'k> SamplePairs<'k> {
             let n = self.points.rows();
             let summing = 2.0 * f64::EPSILON * (n * n / (LANES * PARTS) + PARTS + 64) as f64;
             let new = || PairChannels::new(self.players, orthogonal.error, summing);
-            for part in read(&game, (self.isa, &self.measure), watch, new)? {
+            for part in accumulate(&game, (self.isa, &self.measure), control, new)? {
                 total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
                 error += part.error;
             }
@@ -332,11 +338,12 @@ impl<'k> SamplePairs<'k> {
         }
         let (averages, sets) =
             (SizeWeightings::new(vec![SizeWeighting::Uniform; 2]), Sets::new(self.players, 2));
-        for part in read(&game, (self.isa, &self.measure), watch, || Interactions::new(&averages, &sets, 1))?
+        for part in
+            accumulate(&game, (self.isa, &self.measure), control, || Interactions::new(&averages, &sets, 1))?
         {
             if self.players > 1 && !part.indices.is_empty() {
                 total.iter_mut().zip(&part.indices[sets.of_size(2)]).for_each(|(t, v)| *t += v);
-                error += part.errors.of(0).each(2);
+                error += part.errors.row_bounds(0).per_value(2);
             }
         }
         finite(&total)?;
@@ -365,19 +372,21 @@ impl ProductGame for PairGame<'_> {
         let (n, stride) = (points.rows(), points.stride());
         let columns = (0..stride).step_by(self.width).map(|from| from..(from + self.width).min(stride));
         let tasks = columns.flat_map(|columns| {
-            let last = columns.end.min(n);
-            let rows = (0..last).step_by(TILE * TOGETHER).map(move |at| at..(at + TILE * TOGETHER).min(last));
+            let last_row = columns.end.min(n);
+            let rows = (0..last_row)
+                .step_by(TILE * TILES_PER_TASK)
+                .map(move |first| first..(first + TILE * TILES_PER_TASK).min(last_row));
             rows.map(move |rows| (rows, columns.clone()))
         });
         let tasks = tasks.filter(|(rows, columns)| mask.end(rows.end - 1, n) > columns.start);
         for (rows, columns) in tasks.skip(part).step_by(PARTS) {
             for from in rows.clone().step_by(TILE) {
                 let rows = from..(from + TILE).min(rows.end);
-                reader.begin(if self.weights.is_some() { &(0..1) } else { &rows }, &columns);
+                reader.begin_tile(if self.weights.is_some() { &(0..1) } else { &rows }, &columns);
                 for (row, i) in rows.enumerate().filter(|_| !products.is_empty()) {
                     self.row(if self.weights.is_some() { 0 } else { row }, i, &columns, memory, reader)?;
                 }
-                reader.end()?;
+                reader.finish_tile()?;
             }
         }
         Ok(())
@@ -385,7 +394,7 @@ impl ProductGame for PairGame<'_> {
 }
 
 impl PairGame<'_> {
-    /// Hands over the pairs of row i of the sample as terms of a row of the tile.
+    /// Passes the pairs of row i of the sample as terms of a row of the tile.
     fn row(
         &self,
         row: usize,
@@ -406,7 +415,7 @@ impl PairGame<'_> {
         }
         let coef = [lanes(&coef)];
         let (u, x, length) = (points.columns(&range), points.row(i), range.len());
-        for (at, product) in products.iter().enumerate() {
+        for (index, product) in products.iter().enumerate() {
             let factors = product.players.len();
             memory.factors.clear();
             memory.factors.resize((factors + 1) * length, 1.0);
@@ -416,7 +425,7 @@ impl PairGame<'_> {
                 // A factor of 1, or centred of 0, gives its player nothing.
                 let nothing = match &self.pairs.orthogonal {
                     Some(orthogonal) => {
-                        orthogonal.centre((at, k), i, &range, factor);
+                        orthogonal.centre((index, k), i, &range, factor);
                         0.0
                     }
                     None => 1.0,
@@ -436,17 +445,17 @@ impl PairGame<'_> {
                 sizes.for_each(|(k, out)| product.size(*isa, k, u, &x, out));
                 max_products(&memory.sizes, None, &weights, &mut memory.tops);
             }
-            let RoundingBound { units, per_log, .. } = self.pairs.precisions[at].1;
+            let RoundingBound { units, per_log, .. } = self.pairs.precisions[index].1;
             let mut rounding = RoundingUnits::new(units, per_log, x.len());
             if self.weights.is_some() {
-                // Row by row and tile by tile into one sum.
+                // Rows and tiles are added to one sum.
                 let (rows, stride) = (points.rows(), points.stride());
                 let tiles = rows.div_ceil(TILE) * stride.div_ceil(columns.len());
                 let sums =
                     4 * (products.len() * TILE * tiles.div_ceil(PARTS) + TILE * length / LANES + PARTS + 64);
                 (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
             }
-            reader.read(&ProductTerms {
+            reader.add_terms(&ProductTerms {
                 row,
                 point: range.start - columns.start,
                 players: &product.players,
@@ -463,7 +472,7 @@ impl PairGame<'_> {
                     rounding,
                 },
                 coef: &coef,
-                last: true,
+                is_last: true,
             })?;
         }
         Ok(())
@@ -471,7 +480,7 @@ impl PairGame<'_> {
 }
 
 impl TermAccumulator for TileSummation<'_> {
-    fn begin(&mut self, rows: &Range<usize>, columns: &Range<usize>) {
+    fn begin_tile(&mut self, rows: &Range<usize>, columns: &Range<usize>) {
         if let Some(draws) = self.draws.filter(|_| self.columns != *columns) {
             self.prepared = draws.prepare(columns);
         }
@@ -481,21 +490,21 @@ impl TermAccumulator for TileSummation<'_> {
         let tiles = n.div_ceil(TILE) * stride.div_ceil(columns.len());
         let size = rows.len() * columns.len();
         self.functionals.summing = 2.0 * f64::EPSILON * (tiles / PARTS + size / LANES + PARTS + 64) as f64;
-        self.functionals.begin(rows, columns);
+        self.functionals.begin_tile(rows, columns);
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         match &self.pairs.orthogonal {
             Some(OrthogonalKernel { error, .. }) => {
                 let channels = FeatureChannels { players: self.pairs.players };
                 order_channels(self.pairs.isa, terms, channels, *error, &mut self.functionals);
             }
-            None => self.functionals.read(terms, engine),
+            None => self.functionals.add_terms(terms, engine),
         }
     }
 
-    /// Fills in the kernel's channel, and sums up.
-    fn end(&mut self) {
+    /// Fills in the kernel's channel, and sums.
+    fn finish_tile(&mut self) {
         let Self {
             pairs,
             functionals: PlayerFunctionals { values, error, summing, .. },
@@ -505,39 +514,41 @@ impl TermAccumulator for TileSummation<'_> {
             ..
         } = self;
         let (length, size) = (columns.len(), rows.len() * columns.len());
-        let (mut all, mut weights, mut buffer) = (vec![0.0; size], vec![0.0; size], Vec::new());
+        let (mut unit_weights, mut weights, mut buffer) = (vec![0.0; size], vec![0.0; size], Vec::new());
         for (r, i) in rows.clone().enumerate() {
             self.weights.row(i, columns, &mut weights[r * length..(r + 1) * length]);
             let (range, multiplicities) = pairs.counted_lanes(i, columns);
             if range.is_empty() {
                 continue;
             }
-            let at = r * length + range.start - columns.start;
-            all[at..at + range.len()].copy_from_slice(&multiplicities);
+            let start = r * length + range.start - columns.start;
+            unit_weights[start..start + range.len()].copy_from_slice(&multiplicities);
             if pairs.orthogonal.is_none() {
-                let (u, out) = (pairs.points.columns(&range), &mut values[at..at + range.len()]);
+                let (u, out) = (pairs.points.columns(&range), &mut values[start..start + range.len()]);
                 pairs.kernel.row(pairs.isa, u, &pairs.points.row(i), &mut buffer, out);
                 out.iter_mut().zip(&multiplicities).for_each(|(v, m)| *v *= m);
             }
         }
-        let mut own = None;
+        let mut statistic_size = None;
         let (weighted, exact) = (sums.observed.iter_mut().zip(&mut sums.sizes), self.weights.error() == 0.0);
         for ((channel, (sum, absolute)), plain) in
             values.chunks_exact(size).zip(weighted).zip(&mut sums.unweighted)
         {
-            let [value, size, unweighted] = weigh(channel, &weights);
+            let [value, size, unweighted] = weighted_sums(channel, &weights);
             *sum += value;
             *absolute += size;
             *plain += if exact { 0.0 } else { unweighted };
-            own.get_or_insert(size);
+            statistic_size.get_or_insert(size);
         }
-        let own = own.unwrap_or(0.0);
+        let statistic_size = statistic_size.unwrap_or(0.0);
         // The players' values, whose error is known pair by pair, and the statistic, which can be much larger
         // on its way.
-        sums.bound += error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * own;
+        sums.bound +=
+            error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * statistic_size;
         // With everybody absent the weights' sum is left, which is 0 but for rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
-        sums.empty += if pairs.orthogonal.is_none() { scale * weigh(&all, &weights)[0] } else { 0.0 };
+        sums.empty +=
+            if pairs.orthogonal.is_none() { scale * weighted_sums(&unit_weights, &weights)[0] } else { 0.0 };
         if let Some(draws) = self.draws {
             let (rows, columns, channels) = (rows.clone(), columns.clone(), sums.drawn);
             let tile = PairTile { rows, columns, values: &values[..size * channels], channels };
@@ -552,12 +563,12 @@ fn finite(sums: &[f64]) -> Result<()> {
     }
     let remedy =
         "the kernel is not bounded on these rows: standardise the columns or choose a bounded kernel";
-    Err(Error::Overflow { what: "the sum of the kernel over all pairs of rows".into(), remedy })
+    Err(Error::Overflow { subject: "the sum of the kernel over all pairs of rows".into(), remedy })
 }
 
 /// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0;
 /// that of their sizes, and that of the values' sizes.
-fn weigh(values: &[f64], weights: &[f64]) -> [f64; 3] {
+fn weighted_sums(values: &[f64], weights: &[f64]) -> [f64; 3] {
     let mut lanes = [[0.0; LANES]; 3];
     let (v, w) = (values.as_chunks::<LANES>().0, weights.as_chunks::<LANES>().0);
     for (v, w) in v.iter().zip(w) {

@@ -1,4 +1,4 @@
-//! The rows of a sample, laid out for factors that take whole lanes of them.
+//! The rows of a sample, laid out for factors that process whole lanes of them.
 
 use std::ops::Range;
 

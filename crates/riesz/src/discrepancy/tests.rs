@@ -1,9 +1,9 @@
-//! Every draw of a null distribution against the same statistic computed from its weights, one pair after the
-//! other.
+//! Every draw of a null distribution against the same statistic computed directly from its weights, pair by
+//! pair.
 
 use std::sync::atomic::AtomicBool;
 
-use super::hsic::{Centred, Wild};
+use super::hsic::{CentredKernel, WildBootstrapNull};
 use super::mmd::{MmdEstimator, SampleLabels, row_arrangement};
 use super::pair_sums::{NullDraws, PairMask, SamplePairs};
 use crate::attribution::rule::InclusionMeasure;
@@ -42,8 +42,8 @@ fn compare(
                 empty += w(b, i, j);
             }
         }
-        let found = weights.draws(0)[b];
-        assert!((found - statistic).abs() < 1e-12, "draw {b}: {found} {statistic}");
+        let statistic_of_draw = weights.draws(0)[b];
+        assert!((statistic_of_draw - statistic).abs() < 1e-12, "draw {b}: {statistic_of_draw} {statistic}");
         let values: f64 = (1..=D).map(|p| weights.draws(p)[b]).sum();
         assert!((values - (statistic - empty)).abs() < 1e-12, "draw {b}: {values} {statistic} {empty}");
     }
@@ -58,8 +58,8 @@ fn sums(
 ) -> super::pair_sums::ChannelSums {
     let groups = Players::singletons(table.columns());
     let pairs = SamplePairs::new(table, kernel, Some(&groups), InclusionMeasure::default(), mask).unwrap();
-    let watch = RunControl { stop: &AtomicBool::new(false), progress: &Progress::default() };
-    pairs.sum(weights, Some(draws), D + 1, watch).unwrap()
+    let control = RunControl { stop: &AtomicBool::new(false), progress: &Progress::default() };
+    pairs.sum(weights, Some(draws), D + 1, control).unwrap()
 }
 
 #[test]
@@ -70,18 +70,18 @@ fn relabelled_samples() {
         let table = sample(n + m, 1).select_rows(&row_arrangement(estimator, n, m));
         let labels = SampleLabels::new(estimator, n, m);
         let draws = labels.permutations(table.rows(), 5, 3);
-        let found = sums(&table, &kernel, labels.mask(), &labels, &draws);
-        let all = draws.prepare(&(0..table.rows().next_multiple_of(8)));
-        let label = |b: usize, i: usize| all[b * table.rows().next_multiple_of(8) + i];
-        compare(&table, labels.mask(), &draws, &found, |b, i, j| {
-            let (one, other) = (label(b, i), label(b, j));
+        let computed = sums(&table, &kernel, labels.mask(), &labels, &draws);
+        let label_draws = draws.prepare(&(0..table.rows().next_multiple_of(8)));
+        let label = |b: usize, i: usize| label_draws[b * table.rows().next_multiple_of(8) + i];
+        compare(&table, labels.mask(), &draws, &computed, |b, i, j| {
+            let (first, other) = (label(b, i), label(b, j));
             let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
             let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
             match estimator {
                 MmdEstimator::Block(q) if i / (2 * q) != j / (2 * q) || i % q == j % q => 0.0,
-                MmdEstimator::Block(q) => one * other / ((n.min(m) / q) * q * (q - 1)) as f64,
-                _ if one != other => -1.0 / (n * m) as f64,
-                _ if one == 1.0 => 1.0 / pairs(n),
+                MmdEstimator::Block(q) => first * other / ((n.min(m) / q) * q * (q - 1)) as f64,
+                _ if first != other => -1.0 / (n * m) as f64,
+                _ if first == 1.0 => 1.0 / pairs(n),
                 _ => 1.0 / pairs(m),
             }
         });
@@ -92,15 +92,15 @@ fn relabelled_samples() {
     }
 }
 
-/// With kept weights and without.
+/// With cached weights and without.
 #[test]
 fn permuted_rows() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 150);
     let (x, y) = (sample(n, 2), sample(n, 3));
     for (unbiased, keep) in [(false, true), (false, false), (true, true), (true, false)] {
-        let centred = Centred::new(&y, &kernel, unbiased, keep);
+        let centred = CentredKernel::new(&y, &kernel, unbiased, keep);
         let draws = centred.permuted(37, 4);
-        let found = sums(&x, &kernel, centred.mask(), &centred, &draws);
+        let computed = sums(&x, &kernel, centred.mask(), &centred, &draws);
         let orders: Vec<Vec<usize>> =
             (0..37).map(|b| draws.order(b)[..n].iter().map(|&i| i as usize).collect()).collect();
         for order in &orders {
@@ -115,7 +115,7 @@ fn permuted_rows() {
                 row
             })
             .collect();
-        compare(&x, centred.mask(), &draws, &found, |b, i, j| weights[orders[b][i]][orders[b][j]]);
+        compare(&x, centred.mask(), &draws, &computed, |b, i, j| weights[orders[b][i]][orders[b][j]]);
     }
 }
 
@@ -124,9 +124,9 @@ fn permuted_rows() {
 fn the_wild_bootstrap() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 140);
     let (x, y) = (sample(n, 2), sample(n, 3));
-    let centred = Centred::new(&y, &kernel, false, true);
-    let draws = Wild::new(&centred, 4, 3.0, 5);
-    let found = sums(&x, &kernel, centred.mask(), &centred, &draws);
+    let centred = CentredKernel::new(&y, &kernel, false, true);
+    let draws = WildBootstrapNull::new(&centred, 4, 3.0, 5);
+    let computed = sums(&x, &kernel, centred.mask(), &centred, &draws);
     let process = draws.process();
     let weighted: Vec<Vec<Vec<f64>>> = process
         .iter()
@@ -148,9 +148,9 @@ fn the_wild_bootstrap() {
             rows
         })
         .collect();
-    compare(&x, centred.mask(), &draws, &found, |b, i, j| weighted[b][i][j]);
+    compare(&x, centred.mask(), &draws, &computed, |b, i, j| weighted[b][i][j]);
     // The process: mean 0, variance 1, correlation exp(-1/3) from row to row.
-    let long = Wild::new(&centred, 200, 3.0, 6).process().concat();
+    let long = WildBootstrapNull::new(&centred, 200, 3.0, 6).process().concat();
     let product =
         |lag: usize| long.iter().zip(&long[lag..]).map(|(a, b)| a * b).sum::<f64>() / long.len() as f64;
     assert!((product(0) - 1.0).abs() < 0.05 && (product(1) - (-1.0_f64 / 3.0).exp()).abs() < 0.05);

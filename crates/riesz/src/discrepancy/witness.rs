@@ -1,4 +1,4 @@
-//! Where along a feature two samples differ.
+//! The witness function: where along a feature two samples differ.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,9 @@ const POINTS: usize = 101;
 pub struct Witness {
     /// The column.
     pub column: String,
-    /// Places along it: 101 numbers from the least to the largest, or the codes of all levels.
-    pub at: Vec<f64>,
+    /// Grid points along it: 101 numbers from the smallest to the largest, or the codes of all levels.
+    #[serde(rename = "at")]
+    pub grid: Vec<f64>,
     /// The levels' names, for a categorical column.
     pub levels: Option<Vec<String>>,
     /// The witness function there: positive where the first sample has more mass.
@@ -29,17 +30,17 @@ pub struct Witness {
     pub std_error: Vec<f64>,
 }
 
-/// The witness function of MMD along one column alone: the mean of `k_j(x, t)` over the first sample less
-/// that over the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3), where all other factors
-/// of the kernel, by default [`default_kernel`], are 1. Cost O(n + m) a place.
+/// The witness function of MMD along one column: the mean of `k_j(x, t)` over the first sample less that over
+/// the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3), where all other factors of the
+/// kernel, by default [`default_kernel`], are 1. Cost O(n + m) for each grid point.
 ///
 /// # Errors
 /// [`Error::UnknownColumn`], [`Error::TooFew`] for a sample of one row, and what
 /// [`TwoSampleTest::run`](super::TwoSampleTest::run) says of tables and kernels.
 pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> Result<Witness> {
-    for (what, rows) in [("the first sample", x.rows()), ("the second sample", z.rows())] {
+    for (sample_name, rows) in [("the first sample", x.rows()), ("the second sample", z.rows())] {
         if rows < 2 {
-            return Err(Error::TooFew { what: what.into(), needed: 2, unit: "rows are" });
+            return Err(Error::TooFew { subject: sample_name.into(), needed: 2, unit: "rows are" });
         }
     }
     let pooled = pooled(x, z)?;
@@ -52,7 +53,7 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
     let groups = Players::singletons(pooled.columns());
     let products = kernel.products(pooled.columns(), &groups)?;
     let (n, isa) = (x.rows(), Isa::detect());
-    let (at, levels): (Vec<f64>, _) = match &pooled.columns()[j].kind {
+    let (grid, levels): (Vec<f64>, _) = match &pooled.columns()[j].kind {
         ColumnKind::Categorical { levels } => {
             ((0..levels.len()).map(|k| k as f64).collect(), Some(levels.clone()))
         }
@@ -67,22 +68,22 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
     let (mut values, mut std_error) = (Vec::new(), Vec::new());
     let (mut factor, mut total) = (vec![0.0; pooled.rows()], vec![0.0; pooled.rows()]);
     let mut place = pooled.row(0);
-    for &t in &at {
+    for &t in &grid {
         place[j] = t;
         total.fill(0.0);
         for product in &products {
             if let Some(k) = product.players.iter().position(|&p| p == j) {
-                product.factor(isa, k, Columns::of(&pooled, 0), &place, &mut factor);
+                product.factor(isa, k, Columns::from_row(&pooled, 0), &place, &mut factor);
                 total.iter_mut().zip(&factor).for_each(|(t, f)| *t += product.scale * f);
             }
         }
-        let range = ValueRange::of(total.iter().copied()).width();
+        let range = ValueRange::over(total.iter().copied()).width();
         let mut variance = Variance::default();
         let [first, second] = [&total[..n], &total[n..]].map(|part| mean(part, range, &mut variance));
         values.push(first - second);
         std_error.push(variance.std_error());
     }
-    Ok(Witness { column: column.into(), at, levels, values, std_error })
+    Ok(Witness { column: column.into(), grid, levels, values, std_error })
 }
 
 /// The mean of two numbers or more, whose variance is added to others. Those that were not drawn may lie as

@@ -1,4 +1,4 @@
-//! Kernels that are known given any of some blocks of columns.
+//! Kernels restricted to any subset of blocks of columns.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::kernel::{Columns, Kernel};
 use crate::simd::{Isa, Simd, dispatch};
 use crate::table::{Column, Table};
 
-/// How alike rows are in some blocks of their columns, whichever of them are given.
+/// The similarity of rows in a subset of blocks of their columns.
 pub(crate) struct BlockKernel {
     kernel: Kernel,
     /// For each column the block that it is in, if any.
@@ -40,8 +40,8 @@ impl BlockKernel {
         Self { kernel, owner, factors }
     }
 
-    /// The kernel given all blocks.
-    pub(crate) fn whole(&self) -> &Kernel {
+    /// The kernel of all blocks.
+    pub(crate) fn full_kernel(&self) -> &Kernel {
         &self.kernel
     }
 
@@ -64,42 +64,47 @@ impl BlockKernel {
         read
     }
 
-    /// The kernels given each of some sets of blocks.
-    pub(crate) fn given(&self, sets: &[&[bool]]) -> Products<'_> {
+    /// The kernels restricted to each of these sets of blocks.
+    pub(crate) fn restricted_to(&self, sets: &[&[bool]]) -> Products<'_> {
         if let Some(factors) = &self.factors {
             return Products::new(factors, sets, true);
         }
-        let of = |set: &&[bool]| self.kernel.restricted(&|j| self.owner[j].is_some_and(|b| set[b]));
+        let restricted = |set: &&[bool]| self.kernel.restricted(&|j| self.owner[j].is_some_and(|b| set[b]));
         let chosen = (0..sets.len()).map(|set| vec![set]).collect();
-        Products { kernels: sets.iter().map(of).map(Cow::Owned).collect(), chosen }
+        Products { kernels: sets.iter().map(restricted).map(Cow::Owned).collect(), chosen }
     }
 
-    /// By block, its factor between the rows of `u` and each row of `x`, empty where it is 1; none if the
-    /// kernel is no product of them.
-    pub(crate) fn kept(&self, u: &Table, x: &Table, stop: &AtomicBool) -> Result<Option<Vec<Vec<f64>>>> {
+    /// For each block, its factor between the rows of `u` and each row of `x`, empty where it is 1; none if
+    /// the kernel is not a product of factors.
+    pub(crate) fn cached_factors(
+        &self,
+        u: &Table,
+        x: &Table,
+        stop: &AtomicBool,
+    ) -> Result<Option<Vec<Vec<f64>>>> {
         self.factors.as_ref().map(|kernels| kept(kernels, u, x, stop)).transpose()
     }
 
-    /// The kernel given some blocks, between the rows of `u` and each row of `x`, from what was
-    /// [`kept`](Self::kept) of it.
+    /// The kernel restricted to the blocks in `set`, between the rows of `u` and each row of `x`, from its
+    /// [`cached_factors`](Self::cached_factors) if there are any.
     pub(crate) fn between(
         &self,
         kept: Option<&[Vec<f64>]>,
-        given: &[bool],
+        set: &[bool],
         u: &Table,
         x: &Table,
         out: &mut [f64],
     ) {
         match kept {
-            Some(factors) => multiply(&split(factors, given, true), 0..out.len(), out),
-            None => self.given(&[given]).fill(0, u, x, 0..x.rows(), out),
+            Some(factors) => multiply(&split(factors, set, true), 0..out.len(), out),
+            None => self.restricted_to(&[set]).fill(0, u, x, 0..x.rows(), out),
         }
     }
 
-    /// Units of rounding that it may be off, where its factors read so many columns and are so many.
-    pub(crate) fn units(&self, pieces: usize) -> f64 {
-        let own = if self.factors.is_none() { self.kernel.roundings() } else { 0.0 };
-        own.max((12 * pieces + 8) as f64)
+    /// Units of rounding of the kernel, whose factors read `pieces` columns and blocks in total.
+    pub(crate) fn rounding_units(&self, pieces: usize) -> f64 {
+        let kernel_roundings = if self.factors.is_none() { self.kernel.roundings() } else { 0.0 };
+        kernel_roundings.max((12 * pieces + 8) as f64)
     }
 
     /// Units of rounding that the kernel between a row of so many columns and the reference may be off
@@ -112,16 +117,18 @@ impl BlockKernel {
         }
     }
 
-    /// `√(t k(x, x))` for each row of `x`, which rounding of the kernel between rows is relative to where it
-    /// sums up terms that may cancel, and t is such a number of the other rows (Cauchy and Schwarz). None for
+    /// `√(t k(x, x))` for each row of `x`, to which rounding of the kernel between rows is relative where it
+    /// sums terms that may cancel; t is the same number for the other rows (Cauchy and Schwarz). None for
     /// products of factors, which are rounded relative to themselves.
-    pub(crate) fn reach(&self, given: &[bool], t: f64, x: &Table) -> Option<Vec<f64>> {
-        self.factors.is_none().then(|| self.given(&[given]).diagonal(0, x).map(|k| (t * k).sqrt()).collect())
+    pub(crate) fn reach(&self, set: &[bool], t: f64, x: &Table) -> Option<Vec<f64>> {
+        self.factors
+            .is_none()
+            .then(|| self.restricted_to(&[set]).diagonal(0, x).map(|k| (t * k).sqrt()).collect())
     }
 }
 
 /// Whether a kernel is anything but 1.
-pub(crate) fn speaks(kernel: &Kernel) -> bool {
+pub(crate) fn is_nonconstant(kernel: &Kernel) -> bool {
     !matches!(kernel.terms.as_slice(), [term] if term.factors.is_empty() && term.scale == 1.0)
 }
 
@@ -133,13 +140,17 @@ pub(crate) struct Products<'k> {
 }
 
 impl<'k> Products<'k> {
-    /// For each set the product of those kernels that are in it, or of those that are not.
+    /// For each set the product of the kernels in it (`on` true), or of those not in it.
     pub(crate) fn new(kernels: &'k [Kernel], sets: &[&[bool]], on: bool) -> Self {
-        let own = |set: &&[bool]| (0..set.len()).filter(|&k| set[k] == on && speaks(&kernels[k])).collect();
-        Self { kernels: kernels.iter().map(Cow::Borrowed).collect(), chosen: sets.iter().map(own).collect() }
+        let selected =
+            |set: &&[bool]| (0..set.len()).filter(|&k| set[k] == on && is_nonconstant(&kernels[k])).collect();
+        Self {
+            kernels: kernels.iter().map(Cow::Borrowed).collect(),
+            chosen: sets.iter().map(selected).collect(),
+        }
     }
 
-    /// A product between each row of `u` and the row `v`, in memory that is kept.
+    /// A product between each row of `u` and the row `v`, with scratch memory.
     pub(crate) fn row(
         &self,
         product: usize,
@@ -149,10 +160,10 @@ impl<'k> Products<'k> {
         out: &mut [f64],
     ) {
         let (isa, [buffer, factor]) = (Isa::detect(), memory);
-        let Some((&first, others)) = self.chosen[product].split_first() else { return out.fill(1.0) };
+        let Some((&first, remaining)) = self.chosen[product].split_first() else { return out.fill(1.0) };
         self.kernels[first].row(isa, u, v, buffer, out);
         factor.resize(out.len(), 0.0);
-        for &k in others {
+        for &k in remaining {
             self.kernels[k].row(isa, u, v, buffer, factor);
             out.iter_mut().zip(&*factor).for_each(|(o, f)| *o *= f);
         }
@@ -163,7 +174,7 @@ impl<'k> Products<'k> {
     pub(crate) fn fill(&self, product: usize, u: &Table, v: &Table, rows: Range<usize>, out: &mut [f64]) {
         let mut memory = Default::default();
         for (i, out) in rows.zip(out.chunks_exact_mut(u.rows().max(1))) {
-            self.row(product, Columns::of(u, 0), &v.row(i), &mut memory, out);
+            self.row(product, Columns::from_row(u, 0), &v.row(i), &mut memory, out);
         }
     }
 
@@ -171,8 +182,8 @@ impl<'k> Products<'k> {
     pub(crate) fn diagonal(&self, product: usize, x: &Table) -> impl Iterator<Item = f64> {
         let mut memory = Default::default();
         (0..x.rows()).map(move |i| {
-            let (own, mut out) = (Columns::new(x.column_major(), x.rows(), i, 1), [0.0]);
-            self.row(product, own, &x.row(i), &mut memory, &mut out);
+            let (row_columns, mut out) = (Columns::new(x.column_major(), x.rows(), i, 1), [0.0]);
+            self.row(product, row_columns, &x.row(i), &mut memory, &mut out);
             out[0]
         })
     }
@@ -180,21 +191,21 @@ impl<'k> Products<'k> {
 
 /// Each kernel between the rows of `u` and each row of `x`, one row after the other; empty where it is 1.
 pub(crate) fn kept(kernels: &[Kernel], u: &Table, x: &Table, stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
-    let of = |kernel: &Kernel| {
-        let mut out = vec![0.0; if speaks(kernel) { u.rows() * x.rows() } else { 0 }];
+    let factor_values = |kernel: &Kernel| {
+        let mut out = vec![0.0; if is_nonconstant(kernel) { u.rows() * x.rows() } else { 0 }];
         out.par_chunks_mut(u.rows().max(1)).enumerate().try_for_each_init(Vec::new, |buffer, (i, out)| {
-            kernel.row(Isa::detect(), Columns::of(u, 0), &x.row(i), buffer, out);
+            kernel.row(Isa::detect(), Columns::from_row(u, 0), &x.row(i), buffer, out);
             control::check_cancelled(stop)
         })?;
         Ok(out)
     };
-    kernels.iter().map(of).collect()
+    kernels.iter().map(factor_values).collect()
 }
 
-/// Those factors that are in a set, or those that are not; empty ones are 1.
+/// The factors that are in a set (`on` true), or those that are not; empty ones are 1.
 pub(crate) fn split<'f>(factors: &'f [Vec<f64>], set: &[bool], on: bool) -> Vec<&'f [f64]> {
-    let own = factors.iter().zip(set).filter(|(factor, is)| **is == on && !factor.is_empty());
-    own.map(|(factor, _)| factor.as_slice()).collect()
+    let selected = factors.iter().zip(set).filter(|(factor, is)| **is == on && !factor.is_empty());
+    selected.map(|(factor, _)| factor.as_slice()).collect()
 }
 
 /// The products of the factors' entries in a range; 1 without factors.
@@ -210,15 +221,15 @@ dispatch! {
 fn multiply_body<V: Simd>(factors: &[&[f64]], range: Range<usize>, out: &mut [f64]) {
     // A piece of this length stays in the first-level cache while all factors pass over it.
     const PIECE: usize = 1024;
-    for (at, out) in out.chunks_mut(PIECE).enumerate() {
-        let from = range.start + at * PIECE;
+    for (index, out) in out.chunks_mut(PIECE).enumerate() {
+        let from = range.start + index * PIECE;
         match factors {
             [] => out.fill(1.0),
             [one] => out.copy_from_slice(&one[from..from + out.len()]),
-            [one, two, more @ ..] => {
-                let both = one[from..].iter().zip(&two[from..]);
-                out.iter_mut().zip(both).for_each(|(o, (a, b))| *o = a * b);
-                for factor in more {
+            [one, two, further @ ..] => {
+                let pairs = one[from..].iter().zip(&two[from..]);
+                out.iter_mut().zip(pairs).for_each(|(o, (a, b))| *o = a * b);
+                for factor in further {
                     out.iter_mut().zip(&factor[from..]).for_each(|(o, f)| *o *= f);
                 }
             }

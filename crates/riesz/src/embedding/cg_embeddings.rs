@@ -1,9 +1,9 @@
-//! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without a
-//! matrix of them in memory.
+//! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without storing
+//! their kernel matrix.
 //!
-//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`, whose least eigenvalue is at least η, so a
-//! solution that leaves the residual r is off by no more than ‖r‖ / η. The residual is computed anew when the
-//! iteration says that it is short enough.
+//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`, whose smallest eigenvalue is at least η, so a
+//! solution with residual r has an error of at most ‖r‖ / η. The residual is recomputed when the iteration
+//! reports that it is short enough.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,8 +17,7 @@ use crate::linalg::block_cg::{BlockConjugateGradients, lengths};
 use crate::linalg::small_dense;
 use crate::table::Table;
 
-/// How often an iteration starts again from a residual that was computed anew and found too long: rounding
-/// cannot be iterated away.
+/// The number of restarts from a recomputed residual that was too long: rounding cannot be iterated away.
 const RESTARTS: usize = 3;
 
 /// Conditional mean embeddings that are solved for by iteration.
@@ -30,7 +29,7 @@ pub(crate) struct IterativeEmbeddings {
     roots: Vec<f64>,
 }
 
-/// What systems are solved for.
+/// The right-hand sides of the systems.
 #[derive(Clone, Copy)]
 pub(crate) enum RightHandSides<'r> {
     /// `D^½ k_S(x)` for each row x of a table: the solutions are the weights of the reference rows at x.
@@ -50,9 +49,9 @@ pub(crate) struct CgSolution {
     pub(crate) errors: Vec<f64>,
 }
 
-/// The system of a set of blocks on its way.
+/// The state of a set's system during the iteration.
 struct CgState<'c> {
-    given: &'c [bool],
+    set: &'c [bool],
     right: Vec<f64>,
     gradients: BlockConjugateGradients,
     preconditioner: Option<NystromPreconditioner>,
@@ -96,20 +95,20 @@ impl IterativeEmbeddings {
         (5 * count + self.landmarks.rows()) * self.roots.len()
     }
 
-    /// For each set of blocks what its system is solved for, right sides × reference rows.
+    /// For each set of blocks its right-hand sides, right-hand sides × reference rows.
     fn right(&self, right: RightHandSides<'_>, sets: &[&[bool]], stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
         let x = match right {
             RightHandSides::Kernel(x) => x,
             RightHandSides::Numbers(numbers) => return Ok(vec![numbers.to_vec(); sets.len()]),
         };
-        let products = &self.learnt.kernel.given(sets);
-        let mut all = Tiles { products, u: x, v: &self.learnt.rows }.full_products(stop)?;
-        all.iter_mut().for_each(|block| scale_rows(block, &self.roots));
-        Ok(all)
+        let products = &self.learnt.kernel.restricted_to(sets);
+        let mut products_by_set = Tiles { products, u: x, v: &self.learnt.rows }.full_products(stop)?;
+        products_by_set.iter_mut().for_each(|block| scale_rows(block, &self.roots));
+        Ok(products_by_set)
     }
 
-    /// Solves the systems of a batch of sets of blocks for what `right` says of each, in steps that go over
-    /// the pairs of reference rows once for all. A product of factors is off by at most `units` roundings.
+    /// Solves the systems of a batch of sets of blocks for their right-hand sides, in steps that go over the
+    /// pairs of reference rows once for all sets. A product of factors has at most `units` roundings.
     ///
     /// # Errors
     /// [`Error::NotConverged`] where the tolerance is not reached; [`Error::NotPositiveDefinite`] for kernels
@@ -141,22 +140,22 @@ impl IterativeEmbeddings {
                     remedy: "raise the ridge or the tolerance, or take more landmarks or iterations",
                 });
             }
-            let given: Vec<&[bool]> = open.iter().map(|run| run.given).collect();
+            let sets: Vec<&[bool]> = open.iter().map(|run| run.set).collect();
             let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) =
                 open.iter_mut().map(|run| run.gradients.directions_and_products()).unzip();
-            self.multiply(&given, &directions, images, stop)?;
+            self.multiply(&sets, &directions, images, stop)?;
             let defined: Vec<bool> =
                 open.par_iter_mut().map(|run| run.advance(stop)).collect::<Result<_>>()?;
             if defined.contains(&false) {
-                let what = "kernel matrix of the conditional mean embedding";
+                let matrix = "kernel matrix of the conditional mean embedding";
                 let (size, jitter) = (self.roots.len(), self.learnt.ridge);
-                return Err(Error::NotPositiveDefinite { what, size, jitter });
+                return Err(Error::NotPositiveDefinite { matrix, size, jitter });
             }
         }
         Ok(runs.into_iter().map(CgState::finish).collect())
     }
 
-    /// The runs at their start.
+    /// The initial states.
     fn start<'c>(
         &self,
         sets: &[&'c [bool]],
@@ -165,9 +164,9 @@ impl IterativeEmbeddings {
     ) -> Result<Vec<CgState<'c>>> {
         let n = self.roots.len();
         let preconditioners = self.preconditioners(sets, stop)?;
-        let all: Vec<_> = sets.iter().zip(rights).zip(preconditioners).collect();
+        let systems: Vec<_> = sets.iter().zip(rights).zip(preconditioners).collect();
         let run =
-            |((given, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<NystromPreconditioner>)| {
+            |((set, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<NystromPreconditioner>)| {
                 let count = block.len() / n;
                 let right = lengths(&block, count);
                 // Half of what is allowed, so that rounding of the residual, which is computed anew in the
@@ -176,13 +175,13 @@ impl IterativeEmbeddings {
                     right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
                 let first = |b, count| precondition(&preconditioner, b, count, stop);
                 let gradients = BlockConjugateGradients::new(block, targets, first)?;
-                Ok(CgState { given, right, gradients, preconditioner, restarts: 0, errors: None })
+                Ok(CgState { set, right, gradients, preconditioner, restarts: 0, errors: None })
             };
-        all.into_par_iter().map(run).collect()
+        systems.into_par_iter().map(run).collect()
     }
 
-    /// Computes the residuals of the runs that seem to be done, and bounds on their errors; starts again
-    /// where they are too large.
+    /// Recomputes the residuals of the states that seem to have converged, with bounds on their errors;
+    /// restarts those whose residuals are too large.
     fn check(
         &self,
         runs: &mut [CgState<'_>],
@@ -195,12 +194,11 @@ impl IterativeEmbeddings {
         if done.is_empty() {
             return Ok(());
         }
-        let given: Vec<&[bool]> = done.iter().map(|run| run.given).collect();
+        let sets: Vec<&[bool]> = done.iter().map(|run| run.set).collect();
         let mut images = vec![Vec::new(); done.len()];
         let solutions: Vec<&[f64]> = done.iter().map(|run| run.gradients.solution()).collect();
-        self.multiply(&given, &solutions, images.iter_mut().collect(), stop)?;
-        for ((run, image), mut residual) in done.iter_mut().zip(images).zip(self.right(right, &given, stop)?)
-        {
+        self.multiply(&sets, &solutions, images.iter_mut().collect(), stop)?;
+        for ((run, image), mut residual) in done.iter_mut().zip(images).zip(self.right(right, &sets, stop)?) {
             residual.iter_mut().zip(&image).for_each(|(r, i)| *r -= i);
             let left = lengths(&residual, run.right.len());
             let allowed = |length: &f64| self.settings.tolerance * self.learnt.ridge * length;
@@ -215,36 +213,37 @@ impl IterativeEmbeddings {
         Ok(())
     }
 
-    /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals: these
-    /// are off by the rounding of sums of n products whose sizes make a matrix no larger than its trace, and
-    /// of the right side.
+    /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals.
+    /// Computing these rounds sums of n products whose magnitudes form a matrix no larger than its trace, and
+    /// the right-hand side.
     fn errors(&self, run: &CgState<'_>, right: RightHandSides<'_>, left: &[f64], units: f64) -> Vec<f64> {
         let (n, u, ridge) = (self.roots.len(), f64::EPSILON / 2.0, self.learnt.ridge);
         let terms = 1.1 * n as f64 + units + 8.0;
-        let trace = self.trace(run.given);
+        let trace = self.trace(run.set);
         let size = trace + ridge;
-        let found = lengths(run.gradients.solution(), run.right.len());
+        let solution_lengths = lengths(run.gradients.solution(), run.right.len());
         let reach = match right {
-            RightHandSides::Kernel(x) => self.learnt.kernel.reach(run.given, trace, x),
+            RightHandSides::Kernel(x) => self.learnt.kernel.reach(run.set, trace, x),
             RightHandSides::Numbers(_) => None,
         };
         let far = |length: f64| match right {
             RightHandSides::Kernel(x) => self.learnt.kernel.far(x.width(), length),
             RightHandSides::Numbers(_) => 0.0,
         };
-        let numbers = left.iter().zip(reach.as_ref().unwrap_or(&run.right)).zip(found);
+        let numbers = left.iter().zip(reach.as_ref().unwrap_or(&run.right)).zip(solution_lengths);
         numbers
-            .map(|((left, right), found)| {
-                (left * (1.0 + terms * u) + u * (terms * size * found + (units + far(*right) + 4.0) * right))
+            .map(|((left, right), solution_length)| {
+                (left * (1.0 + terms * u)
+                    + u * (terms * size * solution_length + (units + far(*right) + 4.0) * right))
                     / ridge
             })
             .collect()
     }
 
     /// The trace of `D^½ K_S D^½`.
-    pub(crate) fn trace(&self, given: &[bool]) -> f64 {
+    pub(crate) fn trace(&self, set: &[bool]) -> f64 {
         let EmbeddingData { rows, weights, kernel, .. } = &self.learnt;
-        kernel.given(&[given]).diagonal(0, rows).zip(weights).map(|(k, w)| w * k.abs()).sum()
+        kernel.restricted_to(&[set]).diagonal(0, rows).zip(weights).map(|(k, w)| w * k.abs()).sum()
     }
 
     /// `D^½ K_S D^½ b + η b` for each set's block of vectors.
@@ -256,21 +255,21 @@ impl IterativeEmbeddings {
         stop: &AtomicBool,
     ) -> Result<()> {
         let n = self.roots.len();
-        let (products, rows) = (&self.learnt.kernel.given(sets), &self.learnt.rows);
+        let (products, rows) = (&self.learnt.kernel.restricted_to(sets), &self.learnt.rows);
         let widths: Vec<usize> = from.iter().map(|block| block.len() / n).collect();
         for (to, from) in to.iter_mut().zip(from) {
             to.clear();
             to.resize(from.len(), 0.0);
         }
         let tiles = Tiles { products, u: rows, v: rows };
-        tiles.for_each_tile(stop, blocks(&mut to, |c| widths[c]), |own, tile| {
+        tiles.for_each_tile(stop, blocks(&mut to, |c| widths[c]), |sums, tile| {
             let width = widths[tile.product];
             let roots = &self.roots[tile.u.clone()];
             for column in tile.numbers.chunks_exact_mut(tile.u.len()) {
                 column.iter_mut().zip(roots).for_each(|(k, root)| *k *= root);
             }
             let from = &from[tile.product][tile.u.start * width..tile.u.end * width];
-            small_dense::add_product(own[tile.product], from, tile.numbers, width);
+            small_dense::add_product(sums[tile.product], from, tile.numbers, width);
         })?;
         to.par_iter_mut().zip(from).zip(&widths).for_each(|((to, from), width)| {
             let rows = to.chunks_exact_mut(*width).zip(from.chunks_exact(*width)).zip(&self.roots);
@@ -281,7 +280,7 @@ impl IterativeEmbeddings {
         Ok(())
     }
 
-    /// Nyström's approximation of each set's system; none without landmarks.
+    /// The Nyström approximation of each set's system; none without landmarks.
     fn preconditioners(
         &self,
         sets: &[&[bool]],
@@ -291,13 +290,14 @@ impl IterativeEmbeddings {
         if u.rows() == 0 {
             return Ok(sets.iter().map(|_| None).collect());
         }
-        let products = &self.learnt.kernel.given(sets);
+        let products = &self.learnt.kernel.restricted_to(sets);
         let cross = Tiles { products, u, v: &self.learnt.rows };
         let among = Tiles { v: u, ..cross };
-        let both: Vec<_> = among.full_products(stop)?.into_iter().zip(cross.full_products(stop)?).collect();
-        let of =
+        let matrices: Vec<_> =
+            among.full_products(stop)?.into_iter().zip(cross.full_products(stop)?).collect();
+        let preconditioner =
             |(among, cross)| NystromPreconditioner::new(among, cross, &self.roots, self.learnt.ridge, stop);
-        both.into_par_iter().map(of).collect()
+        matrices.into_par_iter().map(preconditioner).collect()
     }
 }
 

@@ -21,14 +21,14 @@ pub(crate) struct DirectEmbeddings {
     basis: FeatureBasis,
 }
 
-/// What weights are combinations of.
+/// The basis of the weights.
 enum FeatureBasis {
-    /// The reference rows, and what is kept of the kernel between any two of them, column by column.
+    /// The reference rows, and the cached kernel factors between any two of them, column by column.
     Rows(Option<Vec<Vec<f64>>>),
     /// Some of the reference rows. The kernel's factors are computed for each system: kept for all blocks
     /// they would be far larger than the features of one.
     Landmarks(Table),
-    /// As with landmarks, arguments are not kept.
+    /// Random features. Like landmarks, their arguments are not cached.
     Features(RandomFourierFeatures),
 }
 
@@ -48,8 +48,8 @@ pub(crate) struct System {
 /// Rows that embeddings are conditioned on, whatever of them is given.
 pub(crate) struct ConditioningRows {
     rows: Table,
-    /// By block, the kernel's factor between them and the basis, or what they add to the arguments of
-    /// features.
+    /// For each block, the kernel's factor between the conditioning rows and the basis, or its contribution
+    /// to the arguments of features.
     kept: Option<Vec<Vec<f64>>>,
 }
 
@@ -66,25 +66,25 @@ impl DirectEmbeddings {
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<Self> {
-        let few = |name: &str, count: usize| match count {
+        let at_least_one = |name: &str, count: usize| match count {
             0 => Err(Error::parameter(name, count, "at least 1")),
             _ => Ok(count),
         };
         let basis = match approximation {
             Approximation::Landmarks(count) => {
-                FeatureBasis::Landmarks(learnt.landmarks(few("landmarks", count)?, seed))
+                FeatureBasis::Landmarks(learnt.landmarks(at_least_one("landmarks", count)?, seed))
             }
             Approximation::RandomFeatures(count) => {
-                let count = few("random features", count)?;
+                let count = at_least_one("random features", count)?;
                 FeatureBasis::Features(RandomFourierFeatures::new(&learnt.kernel, count, seed)?)
             }
             _ if learnt.blocks < 2 => FeatureBasis::Rows(None),
-            _ => FeatureBasis::Rows(learnt.kernel.kept(&learnt.rows, &learnt.rows, stop)?),
+            _ => FeatureBasis::Rows(learnt.kernel.cached_factors(&learnt.rows, &learnt.rows, stop)?),
         };
         Ok(Self { basis, learnt })
     }
 
-    /// By block, the kernel's factor between any two reference rows, where they are kept.
+    /// For each block, the kernel's factor between any two reference rows, where they are cached.
     pub(crate) fn grams(&self) -> Option<&[Vec<f64>]> {
         match &self.basis {
             FeatureBasis::Rows(kept) => kept.as_deref(),
@@ -118,32 +118,36 @@ impl DirectEmbeddings {
     /// Prepares rows, for all sets of blocks.
     pub(crate) fn conditions(&self, rows: Table, stop: &AtomicBool) -> Result<ConditioningRows> {
         let kept = match &self.basis {
-            FeatureBasis::Rows(_) => self.learnt.kernel.kept(&self.learnt.rows, &rows, stop)?,
-            FeatureBasis::Landmarks(landmarks) => self.learnt.kernel.kept(landmarks, &rows, stop)?,
+            FeatureBasis::Rows(_) => self.learnt.kernel.cached_factors(&self.learnt.rows, &rows, stop)?,
+            FeatureBasis::Landmarks(landmarks) => {
+                self.learnt.kernel.cached_factors(landmarks, &rows, stop)?
+            }
             FeatureBasis::Features(frequencies) => Some(frequencies.phases(&rows)),
         };
         Ok(ConditioningRows { rows, kept })
     }
 
-    /// Factors the system of some blocks.
+    /// Factors the system of the blocks in `set`.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`] for a ridge that is too small; [`Error::Interrupted`].
-    pub(crate) fn prepare(&self, given: &[bool], system: &mut System, stop: &AtomicBool) -> Result<()> {
+    pub(crate) fn prepare(&self, set: &[bool], system: &mut System, stop: &AtomicBool) -> Result<()> {
         let EmbeddingData { rows, weights, kernel, ridge, .. } = &self.learnt;
         let (n, size) = (rows.rows(), self.size());
         control::check_cancelled(stop)?;
         system.lower.resize(size * size, 0.0);
         match &self.basis {
             FeatureBasis::Rows(kept) => {
-                let (products, mut memory) = (kernel.given(&[given]), Default::default());
-                let grams = kept.as_deref().map(|grams| split(grams, given, true));
+                let (products, mut memory) = (kernel.restricted_to(&[set]), Default::default());
+                let grams = kept.as_deref().map(|grams| split(grams, set, true));
                 let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
                 for j in 0..n {
                     let column = &mut system.lower[j * n + j..(j + 1) * n];
                     match &grams {
                         Some(grams) => multiply(grams, j * n + j..(j + 1) * n, column),
-                        None => products.row(0, Columns::of(rows, j), &rows.row(j), &mut memory, column),
+                        None => {
+                            products.row(0, Columns::from_row(rows, j), &rows.row(j), &mut memory, column)
+                        }
                     }
                     column.iter_mut().zip(&roots[j..]).for_each(|(v, root)| *v *= root * roots[j]);
                     column[0] += ridge;
@@ -151,15 +155,15 @@ impl DirectEmbeddings {
             }
             FeatureBasis::Landmarks(landmarks) => {
                 // Φ = L⁻¹ K(landmarks, rows) with K(landmarks, landmarks) = L Lᵀ.
-                let products = kernel.given(&[given]);
+                let products = kernel.restricted_to(&[set]);
                 let System { whitening, .. } = system;
                 whitening.resize(size * size, 0.0);
                 products.fill(0, landmarks, landmarks, 0..size, whitening);
                 let diagonal: f64 = (0..size).map(|i| whitening[i * size + i]).sum::<f64>() / size as f64;
                 (0..size).for_each(|i| whitening[i * size + i] += 1e-10 * diagonal);
                 if !small_dense::cholesky_until(whitening, size, stop)? {
-                    let what = "kernel matrix of the landmarks";
-                    return Err(Error::NotPositiveDefinite { what, size, jitter: 1e-10 * diagonal });
+                    let matrix = "kernel matrix of the landmarks";
+                    return Err(Error::NotPositiveDefinite { matrix, size, jitter: 1e-10 * diagonal });
                 }
                 let whitening = std::mem::take(whitening);
                 self.fill_from_features(system, stop, |block, out| {
@@ -169,16 +173,16 @@ impl DirectEmbeddings {
                 system.whitening = whitening;
             }
             FeatureBasis::Features(frequencies) => self.fill_from_features(system, stop, |block, out| {
-                let own = rows.select_rows(&block.collect::<Vec<usize>>());
-                frequencies.features(&split(&frequencies.phases(&own), given, true), out);
+                let block_rows = rows.select_rows(&block.collect::<Vec<usize>>());
+                frequencies.features(&split(&frequencies.phases(&block_rows), set, true), out);
             })?,
         }
         system.trace = (0..size).map(|i| system.lower[i * size + i]).sum();
         if small_dense::cholesky_until(&mut system.lower, size, stop)? {
             return Ok(());
         }
-        let what = "kernel matrix of the conditional mean embedding";
-        Err(Error::NotPositiveDefinite { what, size, jitter: *ridge })
+        let matrix = "kernel matrix of the conditional mean embedding";
+        Err(Error::NotPositiveDefinite { matrix, size, jitter: *ridge })
     }
 
     /// `Φ diag(w) Φᵀ + η I`, block by block of the features, which `fill` computes.
@@ -215,40 +219,40 @@ impl DirectEmbeddings {
         (0..n).step_by(length).map(move |start| start..n.min(start + length))
     }
 
-    /// What the system of some blocks is solved for, size × rows; returns the lengths, by row, that rounding
-    /// of it is relative to.
+    /// Computes the right-hand side of the system of the blocks in `set`, size × rows; returns for each row
+    /// the length to which its rounding is relative.
     pub(crate) fn right_hand_side(
         &self,
-        at: &ConditioningRows,
-        given: &[bool],
+        conditions: &ConditioningRows,
+        set: &[bool],
         system: &System,
         out: &mut [f64],
         stop: &AtomicBool,
     ) -> Result<Vec<f64>> {
         let (size, EmbeddingData { rows, weights, kernel, .. }) = (self.size(), &self.learnt);
-        let kept = at.kept.as_deref();
+        let kept = conditions.kept.as_deref();
         match &self.basis {
             FeatureBasis::Rows(_) => {
-                kernel.between(kept, given, rows, &at.rows, out);
+                kernel.between(kept, set, rows, &conditions.rows, out);
                 let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
                 for column in out.chunks_exact_mut(size) {
                     column.iter_mut().zip(&roots).for_each(|(v, root)| *v *= root);
                 }
             }
             FeatureBasis::Landmarks(landmarks) => {
-                kernel.between(kept, given, landmarks, &at.rows, out);
-                control::for_each_chunk(at.rows.rows(), size * size, stop, |part| {
+                kernel.between(kept, set, landmarks, &conditions.rows, out);
+                control::for_each_chunk(conditions.rows.rows(), size * size, stop, |part| {
                     let part = &mut out[part.start * size..part.end * size];
                     small_dense::solve_lower_in_place(&system.whitening, size, part);
                 })?;
             }
             FeatureBasis::Features(frequencies) => {
-                frequencies.features(&split(kept.unwrap_or_default(), given, true), out);
+                frequencies.features(&split(kept.unwrap_or_default(), set, true), out);
             }
         }
         let mut lengths: Vec<f64> = out.chunks_exact(size).map(|v| dot(v, v).sqrt()).collect();
         let trace = if self.exact() { system.trace } else { 1.0 };
-        if let Some(reach) = kernel.reach(given, trace, &at.rows) {
+        if let Some(reach) = kernel.reach(set, trace, &conditions.rows) {
             lengths.iter_mut().zip(reach).for_each(|(length, reach)| *length = length.max(reach));
         }
         Ok(lengths)
@@ -263,8 +267,8 @@ impl DirectEmbeddings {
         u / self.learnt.ridge * (backward * solution + units * right)
     }
 
-    /// How many times longer than a solution the weights of the reference rows, over the roots of the rows'
-    /// own, can be.
+    /// A bound on the ratio between the length of the weights of the reference rows, over the roots of the
+    /// rows' own weights, and that of a solution.
     pub(crate) fn error_amplification(&self, system: &System) -> f64 {
         if self.exact() { 1.0 } else { system.trace.sqrt() }
     }
@@ -277,15 +281,15 @@ impl DirectEmbeddings {
         })
     }
 
-    /// Adds to `out` (size × k) what numbers by reference row (a block of rows × k) are worth in the system:
-    /// their product with the weights of the reference rows is its product with what the system was solved
-    /// to.
+    /// Adds to `out` (size × k) the projection of numbers by reference row (a block of rows × k) onto the
+    /// basis: their product with the weights of the reference rows equals the product of the projection with
+    /// the system's solution.
     pub(crate) fn project(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
         let weights = &self.learnt.weights[rows.clone()];
         let Some(features) = self.features(system, &rows) else {
             for (out, column) in out.chunks_exact_mut(self.size()).zip(by_row.chunks_exact(rows.len())) {
-                let both = out[rows.clone()].iter_mut().zip(column);
-                both.zip(weights).for_each(|((out, v), w)| *out += v * w.sqrt());
+                let entries = out[rows.clone()].iter_mut().zip(column);
+                entries.zip(weights).for_each(|((out, v), w)| *out += v * w.sqrt());
             }
             return;
         };
@@ -296,8 +300,8 @@ impl DirectEmbeddings {
         small_dense::add_product(out, features, &weighted, self.size());
     }
 
-    /// The same for numbers whose k of a row are next to one another (k × a block of rows), where the
-    /// reference rows are not the features.
+    /// Projects as [`project`](Self::project) does, for numbers in which the k entries of a row are
+    /// contiguous (k × a block of rows), where the reference rows are not the features.
     pub(crate) fn project_rows(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
         let Some(features) = self.features(system, &rows) else { return };
         let mut weighted = features.to_vec();
@@ -333,8 +337,9 @@ impl DirectEmbeddings {
 }
 
 impl ConditioningRows {
-    /// The products of the given blocks' factors between reference rows and rows, where they are kept.
-    pub(crate) fn kernel_products(&self, given: &[bool], out: &mut [f64]) {
-        multiply(&split(self.kept.as_deref().unwrap_or_default(), given, true), 0..out.len(), out);
+    /// The products of the factors of the blocks in `set` between reference rows and rows, where they are
+    /// cached.
+    pub(crate) fn kernel_products(&self, set: &[bool], out: &mut [f64]) {
+        multiply(&split(self.kept.as_deref().unwrap_or_default(), set, true), 0..out.len(), out);
     }
 }

@@ -1,12 +1,12 @@
-//! Conditional mean embeddings: what the rest of a row is like, given some of its columns.
+//! Conditional mean embeddings: the conditional distribution of the rest of a row given the values of a
+//! subset of its columns.
 //!
-//! From reference rows `x_b` with weights `w_b` and a kernel `k_S` of the columns S that are given, the
-//! embedding of the rest of a row at `x` is the weighted sum of the reference rows with the weights
-//! `(K_S + η diag(1/w))⁻¹ k_S(x)`: a ridge regression on `x_S` whose targets are whole rows. With equal
-//! weights the ridge is `n η`. They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with
-//! `D = diag(w)`, which small weights do not upset. Given nothing, they are the weights of the reference
-//! rows: the mean embedding. Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic
-//! 2022 (RKHS-SHAP), §3.
+//! From reference rows `x_b` with weights `w_b` and a kernel `k_S` of the conditioning columns S, the
+//! embedding of the rest of a row at `x` is the weighted sum of the reference rows with the weights `(K_S + η
+//! diag(1/w))⁻¹ k_S(x)`: a ridge regression on `x_S` whose targets are whole rows. With equal weights the
+//! ridge is `n η`. They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with `D = diag(w)`, which is
+//! stable for small weights. For empty S they are the weights of the reference rows: the mean embedding.
+//! Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic 2022 (RKHS-SHAP), §3.
 //!
 //! [`ConditionalMean`] is for one set of columns, [`ConditionalMeanEmbeddings`] for any of several blocks of
 //! columns.
@@ -23,8 +23,8 @@
 //! let stop = AtomicBool::new(false);
 //! let mean = ConditionalMean::fit(&given, None, Some(&target), &Conditioning::default(), &stop)?;
 //! let weights = mean.weights(&Table::from_rows(&[[1.5]])?, &stop)?;
-//! let found: f64 = (0..200).map(|i| weights.matrix[(i, 0)] * y[i][0].sin()).sum();
-//! assert!((found - 1.5_f64.sin()).abs() < 0.01);
+//! let estimate: f64 = (0..200).map(|i| weights.matrix[(i, 0)] * y[i][0].sin()).sum();
+//! assert!((estimate - 1.5_f64.sin()).abs() < 0.01);
 //! # Ok::<(), riesz::Error>(())
 //! ```
 
@@ -50,7 +50,7 @@ pub use ridge_selection::leave_one_out;
 pub use settings::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
 pub(crate) use tiles::{Tiles, blocks};
 
-/// What all forms of conditional mean embeddings are learnt from.
+/// The reference data and settings that all forms of conditional mean embeddings share.
 pub(crate) struct EmbeddingData {
     pub(crate) rows: Table,
     /// Not negative; their sum is 1.
@@ -94,7 +94,7 @@ pub struct ConditionalMeanEmbeddings {
     centred: bool,
 }
 
-/// How the weights are found.
+/// The solver of the weights.
 pub(crate) enum EmbeddingSolver {
     Factored(DirectEmbeddings),
     Iterative(IterativeEmbeddings),
@@ -131,7 +131,8 @@ impl ConditionalMeanEmbeddings {
         Self::learn(rows.clone(), weights, blocks, &kernel, conditioning, stop)
     }
 
-    /// As [`fit`](Self::fit) for weights that are normalised, with the kernel that the settings mean.
+    /// Fits as [`fit`](Self::fit) does, for weights that are normalised and with the kernel that the settings
+    /// choose.
     pub(crate) fn learn(
         rows: Table,
         weights: Vec<f64>,
@@ -140,8 +141,8 @@ impl ConditionalMeanEmbeddings {
         conditioning: &Conditioning,
         stop: &AtomicBool,
     ) -> Result<Self> {
-        let one = matches!(kernel.terms.as_slice(), [term] if term.scale == 1.0);
-        if matches!(conditioning.kernel, ConditioningKernel::Given(_)) && !one {
+        let is_single_product = matches!(kernel.terms.as_slice(), [term] if term.scale == 1.0);
+        if matches!(conditioning.kernel, ConditioningKernel::Given(_)) && !is_single_product {
             return Err(Error::parameter(
                 "kernel of the conditional mean embedding",
                 kernel.formula(),
@@ -192,7 +193,7 @@ impl ConditionalMeanEmbeddings {
 
     /// The kernel of what is given where all blocks are.
     pub fn kernel(&self) -> &Kernel {
-        self.learnt().kernel.whole()
+        self.learnt().kernel.full_kernel()
     }
 
     /// In words.
@@ -203,86 +204,101 @@ impl ConditionalMeanEmbeddings {
         }
     }
 
-    /// The weights of the reference rows given those blocks that `given` says, at each row of `x`, whose
-    /// columns are matched by name; those that are not given are not looked at. Cost O(n³) and O(n²) a row,
-    /// for landmarks and features O(n m²) and O(n m), for conjugate gradients O(n²) a row and step. The sum
-    /// over rows b of weights times `f(x_b)` estimates the mean of f.
+    /// The weights of the reference rows given the blocks in `set`, at each row of `x`, whose columns are
+    /// matched by name; columns of other blocks are ignored. Cost O(n³) and O(n²) for each row; for landmarks
+    /// and features O(n m²) and O(n m); for conjugate gradients O(n²) for each row and step. The sum over
+    /// rows b of weights times `f(x_b)` estimates the mean of f.
     ///
     /// # Errors
     /// Those of [`Table::align_to`]; [`Error::Parameter`] unless `given` has a word a block;
     /// [`Error::NotPositiveDefinite`] for a ridge that is too small; [`Error::NotConverged`] for conjugate
     /// gradients; [`Error::Interrupted`] soon after `stop` becomes true.
-    pub fn weights(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
-        self.weights_by(&self.system(given, stop)?, given, x, stop)
+    pub fn weights(&self, set: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        self.weights_of_system(&self.system(set, stop)?, set, x, stop)
     }
 
-    /// As [`weights`](Self::weights), but never centred.
-    pub(crate) fn uncentred(&self, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
-        self.uncentred_by(&self.system(given, stop)?, given, x, stop)
+    /// The [`weights`](Self::weights), but never centred.
+    pub(crate) fn raw_weights(&self, set: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+        self.raw_weights_of_system(&self.system(set, stop)?, set, x, stop)
     }
 
-    /// The system of what is given, where systems are factored.
-    fn system(&self, given: &[bool], stop: &AtomicBool) -> Result<System> {
-        if given.len() != self.learnt().blocks {
+    /// The factored system of the blocks in `set`, where systems are factored.
+    fn system(&self, set: &[bool], stop: &AtomicBool) -> Result<System> {
+        if set.len() != self.learnt().blocks {
             let allowed = format!("one word a block of columns, of which there are {}", self.learnt().blocks);
-            return Err(Error::parameter("length of what is given", given.len(), allowed));
+            return Err(Error::parameter("length of what is given", set.len(), allowed));
         }
         let mut system = System::default();
         // Nobody's weights are the rows' own.
-        if let (EmbeddingSolver::Factored(means), true) = (&self.solver, given.contains(&true)) {
-            means.prepare(given, &mut system, stop)?;
+        if let (EmbeddingSolver::Factored(means), true) = (&self.solver, set.contains(&true)) {
+            means.prepare(set, &mut system, stop)?;
         }
         Ok(system)
     }
 
-    /// The weights from the system of what is given, which the solver has prepared if it factors systems.
-    fn weights_by(&self, system: &System, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
-        let mut found = self.uncentred_by(system, given, x, stop)?;
-        if self.centred && given.contains(&true) {
-            self.centre(&mut found);
+    /// The weights from a system, which the solver has prepared if it factors systems.
+    fn weights_of_system(
+        &self,
+        system: &System,
+        set: &[bool],
+        x: &Table,
+        stop: &AtomicBool,
+    ) -> Result<Weights> {
+        let mut weights = self.raw_weights_of_system(system, set, x, stop)?;
+        if self.centred && set.contains(&true) {
+            self.center_weights(&mut weights);
         }
-        Ok(found)
+        Ok(weights)
     }
 
-    fn uncentred_by(&self, system: &System, given: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
+    fn raw_weights_of_system(
+        &self,
+        system: &System,
+        set: &[bool],
+        x: &Table,
+        stop: &AtomicBool,
+    ) -> Result<Weights> {
         let EmbeddingData { rows, weights, kernel, .. } = self.learnt();
         let x = x.align_to(rows.columns())?;
         let (n, count, u) = (rows.rows(), x.rows(), f64::EPSILON / 2.0);
-        if count == 0 || !given.contains(&true) {
-            let all = weights.iter().flat_map(|w| std::iter::repeat_n(*w, count)).collect();
-            return Ok(Weights { matrix: Matrix::from_row_major(n, count, all), error: vec![0.0; count] });
+        if count == 0 || !set.contains(&true) {
+            let repeated_weights = weights.iter().flat_map(|w| std::iter::repeat_n(*w, count)).collect();
+            return Ok(Weights {
+                matrix: Matrix::from_row_major(n, count, repeated_weights),
+                error: vec![0.0; count],
+            });
         }
-        let units = kernel.units(rows.width());
+        let units = kernel.rounding_units(rows.width());
         let largest = weights.iter().copied().fold(0.0, f64::max).sqrt();
         let (matrix, error) = match &self.solver {
             EmbeddingSolver::Factored(means) => {
                 let mut solved = vec![0.0; means.size() * count];
-                let at = means.conditions(x, stop)?;
-                let right = means.right_hand_side(&at, given, system, &mut solved, stop)?;
+                let conditions = means.conditions(x, stop)?;
+                let right = means.right_hand_side(&conditions, set, system, &mut solved, stop)?;
                 means.solve(system, &mut solved, stop)?;
                 let lengths = solved.chunks_exact(means.size()).map(|s| dot(s, s).sqrt());
                 let stretch = largest * means.error_amplification(system);
-                let off = lengths.zip(right).map(|(length, right)| {
+                let errors = lengths.zip(right).map(|(length, right)| {
                     let summing = (means.size() + 4) as f64 * u * length;
                     stretch * (means.solution_error(system, right, length, units) + summing)
                 });
                 let by_row = means.weights(system, 0..n, &solved);
-                (Matrix::from_row_major(count, n, by_row).transpose(), off.collect::<Vec<f64>>())
+                (Matrix::from_row_major(count, n, by_row).transpose(), errors.collect::<Vec<f64>>())
             }
             EmbeddingSolver::Iterative(means) => {
-                let mut solved = means.solve(&[given], RightHandSides::Kernel(&x), units, stop)?;
+                let mut solved = means.solve(&[set], RightHandSides::Kernel(&x), units, stop)?;
                 let CgSolution { mut solution, lengths, errors } = solved.swap_remove(0);
                 cg_embeddings::scale_rows(&mut solution, means.roots());
-                let off =
+                let weight_errors =
                     errors.iter().zip(lengths).map(|(error, length)| largest * (error + 4.0 * u * length));
-                (Matrix::from_row_major(n, count, solution), off.collect())
+                (Matrix::from_row_major(n, count, solution), weight_errors.collect())
             }
         };
         Ok(Weights { matrix, error })
     }
 
-    /// What weights lack of a sum of 1 goes to the reference's own.
-    fn centre(&self, Weights { matrix, error }: &mut Weights) {
+    /// Adds the difference of the weights' sum from 1, times the reference weights.
+    fn center_weights(&self, Weights { matrix, error }: &mut Weights) {
         let (weights, n, count, u) =
             (&self.learnt().weights, matrix.rows(), matrix.cols(), f64::EPSILON / 2.0);
         let mut missing = vec![1.0; count];
@@ -290,16 +306,16 @@ impl ConditionalMeanEmbeddings {
             missing.iter_mut().zip(matrix.row(b)).for_each(|(m, w)| *m -= w);
         }
         let mut total = vec![0.0; count];
-        for (b, own) in weights.iter().enumerate() {
+        for (b, reference_weight) in weights.iter().enumerate() {
             for ((w, m), total) in matrix.row_mut(b).iter_mut().zip(&missing).zip(&mut total) {
-                *w += own * m;
+                *w += reference_weight * m;
                 *total += w.abs();
             }
         }
         // What the sum of the weights is off goes to all of them.
-        let spread = dot(weights, weights).sqrt() * (n as f64).sqrt();
+        let amplification = dot(weights, weights).sqrt() * (n as f64).sqrt();
         for ((error, missing), total) in error.iter_mut().zip(missing).zip(total) {
-            *error += spread * *error + (n + 4) as f64 * u * (1.0 + total + missing.abs());
+            *error += amplification * *error + (n + 4) as f64 * u * (1.0 + total + missing.abs());
         }
     }
 }
@@ -311,49 +327,49 @@ pub struct ConditionalMean {
 }
 
 impl ConditionalMean {
-    /// Learns from the conditioning columns `given` of reference rows with weights (by default equal; they
-    /// are normalised). Where the ridge is chosen, it is the one by which the same rows' columns in `target`
-    /// are predicted best, as a Gaussian kernel with median length scales sees them. Cost O(n³) for n rows,
-    /// O(n m²) for landmarks and features, nothing for conjugate gradients.
+    /// Learns from the conditioning columns `conditions` of reference rows with weights (by default equal;
+    /// they are normalised). Where the ridge is chosen, it is the one that best predicts the same rows'
+    /// columns in `target`, under a Gaussian kernel with median length scales. Cost O(n³) for n rows, O(n m²)
+    /// for landmarks and features, nothing for conjugate gradients.
     ///
     /// # Errors
     /// As [`ConditionalMeanEmbeddings::fit`]; [`Error::Shape`] for a target of other rows; [`Error::TooFew`]
     /// if a ridge is to be chosen without a target; [`Error::NotPositiveDefinite`] for a ridge that is too
     /// small.
     pub fn fit(
-        given: &Table,
+        conditions: &Table,
         weights: Option<&[f64]>,
         target: Option<&Table>,
         conditioning: &Conditioning,
         stop: &AtomicBool,
     ) -> Result<Self> {
-        let n = given.rows();
+        let n = conditions.rows();
         let weights = normalised(weights, n, "reference")?;
         conditioning.check_memory("the conditional mean embedding", n, 0, 0.0)?;
-        let kernel = conditioning.kernel.kernel(None, given)?;
+        let kernel = conditioning.kernel.kernel(None, conditions)?;
         let ridge = match (conditioning.ridge, target) {
             (Ridge::Fixed(ridge), _) => ridge,
             (Ridge::CrossValidated, Some(target)) => {
                 if target.rows() != n {
                     return Err(Error::Shape {
-                        what: "what is predicted of the reference".into(),
+                        subject: "what is predicted of the reference".into(),
                         unit: "rows",
                         expected: n,
-                        found: target.rows(),
+                        actual: target.rows(),
                         why: "the same as are given".into(),
                     });
                 }
                 let target_kernel = settings::median_gaussian(target)?;
-                let pair = [(given, &kernel), (target, &target_kernel)];
+                let pair = [(conditions, &kernel), (target, &target_kernel)];
                 ridge_selection::for_target(pair, &weights, conditioning.seed, stop)?
             }
             (Ridge::CrossValidated, None) => {
-                let what = "what the ridge of a conditional mean embedding is chosen by".into();
-                return Err(Error::TooFew { what, needed: 1, unit: "target column or a given ridge is" });
+                let subject = "what the ridge of a conditional mean embedding is chosen by".into();
+                return Err(Error::TooFew { subject, needed: 1, unit: "target column or a given ridge is" });
             }
         };
-        let kernel = BlockKernel::new(&kernel, given.columns(), &[(0..given.width()).collect()]);
-        let learnt = EmbeddingData { rows: given.clone(), weights, kernel, blocks: 1, ridge };
+        let kernel = BlockKernel::new(&kernel, conditions.columns(), &[(0..conditions.width()).collect()]);
+        let learnt = EmbeddingData { rows: conditions.clone(), weights, kernel, blocks: 1, ridge };
         let means = ConditionalMeanEmbeddings::new(learnt, conditioning, stop)?;
         let mut system = System::default();
         if let EmbeddingSolver::Factored(means) = &means.solver {
@@ -373,38 +389,37 @@ impl ConditionalMean {
     /// # Errors
     /// As [`ConditionalMeanEmbeddings::weights`].
     pub fn weights(&self, x: &Table, stop: &AtomicBool) -> Result<Weights> {
-        self.means.weights_by(&self.system, &[true], x, stop)
+        self.means.weights_of_system(&self.system, &[true], x, stop)
     }
 }
 
-/// Weights of `rows` rows that sum to 1, from those that are given or else equal ones. `whose` rows they are
-/// is said.
+/// Normalised weights of `rows` rows, from the given ones or else equal ones. `name` names the rows in
+/// messages.
 ///
 /// # Errors
 /// [`Error::TooFew`] without rows; [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] if
 /// one is negative or not finite, or all are 0.
-pub(crate) fn normalised(weights: Option<&[f64]>, rows: usize, whose: &str) -> Result<Vec<f64>> {
+pub(crate) fn normalised(weights: Option<&[f64]>, rows: usize, name: &str) -> Result<Vec<f64>> {
     if rows == 0 {
-        return Err(Error::TooFew { what: format!("the {whose}"), needed: 1, unit: "row is" });
+        return Err(Error::TooFew { subject: format!("the {name}"), needed: 1, unit: "row is" });
     }
     let Some(weights) = weights else { return Ok(vec![1.0 / rows as f64; rows]) };
     if weights.len() != rows {
         return Err(Error::Shape {
-            what: format!("the list of {whose} weights"),
+            subject: format!("the list of {name} weights"),
             unit: "numbers",
             expected: rows,
-            found: weights.len(),
-            why: format!("one a {whose} row"),
+            actual: weights.len(),
+            why: format!("one a {name} row"),
         });
     }
     if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
         let allowed = "weights are numbers that are not negative";
-        return Err(Error::parameter(format!("{whose} weight"), bad, allowed));
+        return Err(Error::parameter(format!("{name} weight"), bad, allowed));
     }
     let total: f64 = weights.iter().sum();
     if !(total.is_finite() && total > 0.0) {
-        let name = format!("sum of the {whose} weights");
-        return Err(Error::parameter(name, total, "it is a positive number"));
+        return Err(Error::parameter(format!("sum of the {name} weights"), total, "it is a positive number"));
     }
     Ok(weights.iter().map(|w| w / total).collect())
 }

@@ -1,6 +1,6 @@
-//! Conditional mean embeddings through few features instead of all reference rows:
-//! `W_S(x) = diag(w) Φ_Sᵀ (Φ_S diag(w) Φ_Sᵀ + η I)⁻¹ φ_S(x)` with m features for n reference rows costs O(n
-//! m²) instead of O(n³).
+//! Conditional mean embeddings by random Fourier features instead of all reference rows: `W_S(x) = diag(w)
+//! Φ_Sᵀ (Φ_S diag(w) Φ_Sᵀ + η I)⁻¹ φ_S(x)` with m features for n reference rows costs O(n m²) instead of
+//! O(n³).
 
 use super::blockwise_kernel::BlockKernel;
 use crate::error::{Error, Result};
@@ -11,18 +11,18 @@ use crate::table::Table;
 /// where ω_ij is drawn from the spectral density of the kernel's factor of column j, so that the features of
 /// a set of blocks use its columns alone.
 pub(super) struct RandomFourierFeatures {
-    /// By block: its columns, and for each feature a frequency a column.
+    /// For each block: its columns, and for each feature one frequency per column.
     blocks: Vec<Vec<(usize, Vec<f64>)>>,
-    /// One a feature.
+    /// One shift for each feature.
     shift: Vec<f64>,
 }
 
 impl RandomFourierFeatures {
     pub(super) fn new(kernel: &BlockKernel, count: usize, seed: u64) -> Result<Self> {
         let mut random = Random::seed_from_u64(seed ^ 0x5EED_F0F0);
-        let factors = kernel.factors().ok_or_else(|| unknown(kernel.whole().formula()))?;
+        let factors = kernel.factors().ok_or_else(|| unknown(kernel.full_kernel().formula()))?;
         let mut blocks = vec![Vec::new(); factors.len()];
-        for factor in &kernel.whole().terms[0].factors {
+        for factor in &kernel.full_kernel().terms[0].factors {
             for (slot, &j) in factor.columns().iter().enumerate() {
                 let drawn: Option<Vec<f64>> =
                     (0..count).map(|_| factor.frequency(slot, &mut random)).collect();
@@ -38,8 +38,8 @@ impl RandomFourierFeatures {
         self.shift.len()
     }
 
-    /// By block, what its columns add to each feature's argument: all features of the first row of `x`, then
-    /// of the second, …
+    /// For each block, the contribution of its columns to each feature's argument: all features of the first
+    /// row of `x`, then of the second, …
     pub(super) fn phases(&self, x: &Table) -> Vec<Vec<f64>> {
         let of_block = |columns: &Vec<(usize, Vec<f64>)>| {
             let mut out = vec![0.0; if columns.is_empty() { 0 } else { self.count() * x.rows() }];
@@ -54,14 +54,14 @@ impl RandomFourierFeatures {
         self.blocks.iter().map(of_block).collect()
     }
 
-    /// The features of rows, from the arguments of the blocks given.
+    /// The features of rows, from the arguments of the conditioning blocks.
     pub(super) fn features(&self, arguments: &[&[f64]], out: &mut [f64]) {
         let scale = (2.0 / self.count() as f64).sqrt();
         for (row, out) in out.chunks_exact_mut(self.count()).enumerate() {
-            let own = row * self.count()..(row + 1) * self.count();
+            let range = row * self.count()..(row + 1) * self.count();
             out.copy_from_slice(&self.shift);
             for argument in arguments {
-                out.iter_mut().zip(&argument[own.clone()]).for_each(|(o, a)| *o += a);
+                out.iter_mut().zip(&argument[range.clone()]).for_each(|(o, a)| *o += a);
             }
             out.iter_mut().for_each(|o| *o = scale * o.cos());
         }

@@ -1,9 +1,9 @@
-//! The ridge that predicts left-out rows best.
+//! Selection of the ridge by leave-one-out prediction.
 //!
-//! Leaving row i out, the squared distance between the embedding of what is to be predicted of it and its
-//! prediction is `[(I - H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K (K + η I)⁻¹`, for every η from one
-//! eigendecomposition of K, where both kernel matrices are multiplied by the square roots of the rows'
-//! weights from both sides; the squared distance then is weighted.
+//! Leaving row i out, the squared distance between the embedding of its target and the prediction is `[(I -
+//! H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K (K + η I)⁻¹`, for every η from one eigendecomposition of
+//! K, where both kernel matrices are multiplied by the square roots of the rows' weights from both sides; the
+//! squared distance then is weighted.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -30,23 +30,23 @@ const FALLBACK_RIDGE: f64 = 1e-3;
 /// Reference rows that are looked at: a random sample if there are more.
 const ROWS: usize = 400;
 
-/// The rows of tables that are looked at, each with what all rows like it weigh: a row whose like is left in
-/// would be predicted by remembering it.
+/// The distinct rows of the tables that are examined, each with the total weight of its copies: with a copy
+/// left in, a row would be predicted by memorising it.
 fn rows(tables: &[&Table], weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>) {
     let key = |i: usize| -> Vec<u64> { tables.iter().flat_map(|t| t.row(i)).map(f64::to_bits).collect() };
-    let (mut rows, mut own): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
+    let (mut rows, mut row_weights): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut places = HashMap::new();
     for i in tables[0].sample_rows(ROWS, seed) {
         let place = *places.entry(key(i)).or_insert(rows.len());
         if place == rows.len() {
             rows.push(i);
-            own.push(0.0);
+            row_weights.push(0.0);
         }
-        own[place] += weights[i];
+        row_weights[place] += weights[i];
     }
-    let total: f64 = own.iter().sum();
-    own.iter_mut().for_each(|w| *w /= total);
-    (rows, own)
+    let total: f64 = row_weights.iter().sum();
+    row_weights.iter_mut().for_each(|w| *w /= total);
+    (rows, row_weights)
 }
 
 /// The η of the grid that predicts what is in no set of blocks best from what is in it, over random sets of
@@ -62,7 +62,7 @@ pub(super) fn for_block_sets(
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<f64> {
-    let (chosen, own) = rows(&[table], weights, seed);
+    let (chosen, row_weights) = rows(&[table], weights, seed);
     let read = kernel.read();
     if read.len() < 2 {
         // There is nothing to predict, or nothing to predict it from.
@@ -74,18 +74,18 @@ pub(super) fn for_block_sets(
         .map(|c| {
             let mut order = read.clone();
             order.shuffle(&mut random);
-            let rest = order.split_off(1 + c % (read.len() - 1));
-            [order, rest].map(|set| (0..blocks).map(|b| set.contains(&b)).collect())
+            let remaining = order.split_off(1 + c % (read.len() - 1));
+            [order, remaining].map(|set| (0..blocks).map(|b| set.contains(&b)).collect())
         })
         .collect();
     let chosen = table.select_rows(&chosen);
-    let kept = kernel.kept(&chosen, &chosen, stop)?;
+    let kept = kernel.cached_factors(&chosen, &chosen, stop)?;
     let gram = |set: &[bool]| {
-        let mut out = Matrix::zeros(own.len(), own.len());
+        let mut out = Matrix::zeros(row_weights.len(), row_weights.len());
         kernel.between(kept.as_deref(), set, &chosen, &chosen, out.data_mut());
         out
     };
-    argmin_loo(drawn.par_iter().map(|[given, rest]| [gram(given), gram(rest)]), &own, stop)
+    argmin_loo(drawn.par_iter().map(|[given, remaining]| [gram(given), gram(remaining)]), &row_weights, stop)
 }
 
 /// The η of the grid that predicts the columns of `target`, which `target_kernel` reads, best from those of
@@ -99,9 +99,9 @@ pub(super) fn for_target(
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<f64> {
-    let (chosen, own) = rows(&[given, target], weights, seed);
+    let (chosen, row_weights) = rows(&[given, target], weights, seed);
     let gram = |table: &Table, kernel: &Kernel| kernel.gram(&table.select_rows(&chosen));
-    argmin_loo([[gram(given, kernel), gram(target, target_kernel)]].into_par_iter(), &own, stop)
+    argmin_loo([[gram(given, kernel), gram(target, target_kernel)]].into_par_iter(), &row_weights, stop)
 }
 
 /// The η of the grid with the smallest leave-one-out loss, relative to that of the mean embedding and
@@ -115,23 +115,23 @@ fn argmin_loo(
         return Ok(FALLBACK_RIDGE);
     }
     let losses: Vec<Vec<f64>> = pairs
-        .map(|[given, rest]| leave_one_out(&given, &rest, weights, &GRID, stop))
+        .map(|[given, target_gram]| leave_one_out(&given, &target_gram, weights, &GRID, stop))
         .collect::<Result<_>>()?;
     let mean = |e: usize| losses.iter().map(|l| l[e]).sum::<f64>();
     let best = (0..GRID.len()).min_by(|&a, &b| mean(a).total_cmp(&mean(b))).unwrap_or(GRID.len() / 2);
     Ok(GRID[best])
 }
 
-/// For each η of `ridges` how well reference rows are predicted without themselves: the weighted mean of the
-/// squared distance between what a row's embedding, learnt from the others, says of it and what it is, over
-/// that of the others' mean. `given` and `target` are the kernel matrices of what is given and of what is
-/// predicted; the rows' weights sum to 1. Cost O(n³) for each η.
+/// For each η of `ridges` the leave-one-out prediction error of reference rows: the weighted mean of the
+/// squared distance between a row's embedding and its prediction from the other rows, over that of the other
+/// rows' mean. `conditions` and `target` are the kernel matrices of the conditioning columns and of the
+/// predicted ones; the rows' weights sum to 1. Cost O(n³) for each η.
 ///
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) for numbers that are not finite;
 /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
 pub fn leave_one_out(
-    given: &Matrix,
+    conditions: &Matrix,
     target: &Matrix,
     weights: &[f64],
     ridges: &[f64],
@@ -141,25 +141,25 @@ pub fn leave_one_out(
     control::check_cancelled(stop)?;
     let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
     let scaled = |m: &Matrix| {
-        let of = |(t, v): (usize, &f64)| v * (weights[t % n] * weights[t / n]).sqrt();
-        Matrix::from_row_major(n, n, m.data().iter().enumerate().map(of).collect())
+        let weighted = |(t, v): (usize, &f64)| v * (weights[t % n] * weights[t / n]).sqrt();
+        Matrix::from_row_major(n, n, m.data().iter().enumerate().map(weighted).collect())
     };
-    let rest = scaled(target);
-    let (values, vectors) = symmetric_eigen(&scaled(given))?;
-    let turned = vectors.transpose().matmul(&rest).matmul(&vectors);
-    // Leaving one out of a mean: |ψ_i - mean|² / (1 - w_i)², where `rest` holds √w_i √w_j ψ_i·ψ_j.
-    let with_mean = rest.matvec(&roots);
-    let all = dot(&with_mean, &roots);
+    let target_gram = scaled(target);
+    let (values, vectors) = symmetric_eigen(&scaled(conditions))?;
+    let rotated = vectors.transpose().matmul(&target_gram).matmul(&vectors);
+    // Leaving one out of a mean: |ψ_i - mean|² / (1 - w_i)², where `target_gram` holds √w_i √w_j ψ_i·ψ_j.
+    let with_mean = target_gram.matvec(&roots);
+    let mean_square = dot(&with_mean, &roots);
     let of_mean: f64 = (0..n)
         .map(|i| {
-            let distance = rest[(i, i)] - 2.0 * roots[i] * with_mean[i] + weights[i] * all;
+            let distance = target_gram[(i, i)] - 2.0 * roots[i] * with_mean[i] + weights[i] * mean_square;
             distance / (1.0 - weights[i]).powi(2)
         })
         .sum();
-    let of = |ridge: &f64| {
+    let error_ratio = |ridge: &f64| {
         control::check_cancelled(stop)?;
         let keep: Vec<f64> = values.iter().map(|v| ridge / (v.max(0.0) + ridge)).collect();
-        let mut middle = turned.clone();
+        let mut middle = rotated.clone();
         for (i, a) in keep.iter().enumerate() {
             middle.row_mut(i).iter_mut().zip(&keep).for_each(|(v, b)| *v *= a * b);
         }
@@ -172,7 +172,7 @@ pub fn leave_one_out(
             .sum();
         Ok(if of_mean > 0.0 { loss / of_mean } else { 0.0 })
     };
-    ridges.iter().map(of).collect()
+    ridges.iter().map(error_ratio).collect()
 }
 
 #[cfg(test)]
@@ -183,8 +183,8 @@ mod tests {
 
     fn gram(x: &[f64], scale: f64) -> Matrix {
         let n = x.len();
-        let of = |i: usize, j: usize| (-((x[i] - x[j]) / scale).powi(2) / 2.0).exp();
-        Matrix::from_row_major(n, n, (0..n * n).map(|t| of(t / n, t % n)).collect())
+        let kernel_value = |i: usize, j: usize| (-((x[i] - x[j]) / scale).powi(2) / 2.0).exp();
+        Matrix::from_row_major(n, n, (0..n * n).map(|t| kernel_value(t / n, t % n)).collect())
     }
 
     fn sample(n: usize) -> (Vec<f64>, Vec<f64>) {
@@ -195,7 +195,7 @@ mod tests {
         (x, y)
     }
 
-    /// The closed form against leaving every row out in turn.
+    /// The closed form agrees with leaving out each row in turn.
     #[test]
     fn the_loss_is_that_of_leaving_one_out() {
         let n = 12;
@@ -203,39 +203,39 @@ mod tests {
         let (k, l) = (gram(&x, 0.7), gram(&y, 0.5));
         let total: f64 = (1..=n).map(|i| i as f64).sum();
         let weights: Vec<f64> = (1..=n).map(|i| i as f64 / total).collect();
-        let found = leave_one_out(&k, &l, &weights, &GRID, &AtomicBool::new(false)).unwrap();
+        let losses = leave_one_out(&k, &l, &weights, &GRID, &AtomicBool::new(false)).unwrap();
         // Leaving one out keeps the ridges η / w of the others.
         let loss = |ridge: Option<f64>| {
             (0..n)
                 .map(|i| {
-                    let others: Vec<usize> = (0..n).filter(|&j| j != i).collect();
+                    let kept: Vec<usize> = (0..n).filter(|&j| j != i).collect();
                     let w = match ridge {
-                        None => others.iter().map(|&j| weights[j] / (1.0 - weights[i])).collect(),
+                        None => kept.iter().map(|&j| weights[j] / (1.0 - weights[i])).collect(),
                         Some(ridge) => {
                             let mut a = Matrix::zeros(n - 1, n - 1);
-                            for (r, &s) in others.iter().enumerate() {
-                                for (c, &t) in others.iter().enumerate() {
+                            for (r, &s) in kept.iter().enumerate() {
+                                for (c, &t) in kept.iter().enumerate() {
                                     a[(r, c)] = k[(s, t)] + if r == c { ridge / weights[s] } else { 0.0 };
                                 }
                             }
-                            let b: Vec<f64> = others.iter().map(|&j| k[(j, i)]).collect();
+                            let b: Vec<f64> = kept.iter().map(|&j| k[(j, i)]).collect();
                             Cholesky::new(a, "test").unwrap().solve_vector(&b)
                         }
                     };
-                    let cross: f64 = others.iter().zip(&w).map(|(&j, w)| w * l[(j, i)]).sum();
-                    let own: f64 = others
+                    let cross: f64 = kept.iter().zip(&w).map(|(&j, w)| w * l[(j, i)]).sum();
+                    let norm: f64 = kept
                         .iter()
                         .zip(&w)
-                        .flat_map(|(&s, a)| others.iter().zip(&w).map(move |(&t, b)| (s, t, a * b)))
+                        .flat_map(|(&s, a)| kept.iter().zip(&w).map(move |(&t, b)| (s, t, a * b)))
                         .map(|(s, t, w)| w * l[(s, t)])
                         .sum();
-                    weights[i] * (l[(i, i)] - 2.0 * cross + own)
+                    weights[i] * (l[(i, i)] - 2.0 * cross + norm)
                 })
                 .sum::<f64>()
         };
-        for (eta, found) in GRID.iter().zip(found) {
+        for (eta, actual) in GRID.iter().zip(losses) {
             let expected = loss(Some(*eta)) / loss(None);
-            assert!((found - expected).abs() < 1e-7 * expected.max(1.0), "{eta}: {found} {expected}");
+            assert!((actual - expected).abs() < 1e-7 * expected.max(1.0), "{eta}: {actual} {expected}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! How conditional distributions are learnt.
+//! Settings of conditional mean embeddings.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::kernel::{
 };
 use crate::table::{ColumnKind, Table};
 
-/// How much a conditional mean embedding is smoothed.
+/// The ridge of a conditional mean embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ridge {
@@ -20,7 +20,7 @@ pub enum Ridge {
     CrossValidated,
 }
 
-/// What conditional distributions are learnt through.
+/// The approximation of a conditional mean embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approximation {
@@ -33,7 +33,7 @@ pub enum Approximation {
     ConjugateGradients(ConjugateGradients),
     /// The projection on so many of the reference rows, drawn at random (Nyström): O(n m²).
     Landmarks(usize),
-    /// So many random Fourier features: O(n m²).
+    /// This number of random Fourier features: O(n m²).
     RandomFeatures(usize),
 }
 
@@ -46,11 +46,11 @@ pub enum Approximation {
 /// (blocks).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ConjugateGradients {
-    /// How far the weights of reference rows may be off, relative to what they are computed from: between 0
-    /// and 1. What is left of the residual becomes part of each value's error bound.
+    /// The tolerated relative error of the weights of reference rows: between 0 and 1. The remaining residual
+    /// becomes part of each value's error bound.
     pub tolerance: f64,
-    /// Reference rows that the preconditioner is made of; none without one. It decides how many steps are
-    /// taken, and no value.
+    /// Reference rows of the preconditioner; none without one. It determines the number of steps and leaves
+    /// the result within the tolerance.
     pub landmarks: usize,
     /// Steps after which a set of columns is given up.
     pub iterations: usize,
@@ -83,24 +83,24 @@ pub enum ConditioningKernel {
 }
 
 impl From<Option<Kernel>> for ConditioningKernel {
-    /// The one that is given, if there is one.
-    fn from(given: Option<Kernel>) -> Self {
-        given.map_or(Self::Auto, Self::Given)
+    /// The given kernel, if there is one.
+    fn from(kernel: Option<Kernel>) -> Self {
+        kernel.map_or(Self::Auto, Self::Given)
     }
 }
 
 impl ConditioningKernel {
-    /// The kernel that is meant for these rows, where `own` is the model's.
+    /// The kernel for these rows, where `model_kernel` is the model's.
     ///
     /// # Errors
     /// [`Error::Parameter`] if there is no model; those of [`Kernel::validate`].
-    pub(crate) fn kernel(&self, own: Option<&Kernel>, rows: &Table) -> Result<Kernel> {
-        let kernel = match (self, own) {
+    pub(crate) fn kernel(&self, model_kernel: Option<&Kernel>, rows: &Table) -> Result<Kernel> {
+        let kernel = match (self, model_kernel) {
             (Self::Given(kernel), _) => kernel.clone(),
-            (Self::OwnFamily, Some(own)) => {
-                let total: f64 = own.terms.iter().map(|term| term.scale).sum();
-                let of = |t: &Term| Term { scale: t.scale / total, factors: t.factors.clone() };
-                Kernel { terms: own.terms.iter().map(of).collect() }
+            (Self::OwnFamily, Some(family)) => {
+                let total: f64 = family.terms.iter().map(|term| term.scale).sum();
+                let normalised = |t: &Term| Term { scale: t.scale / total, factors: t.factors.clone() };
+                Kernel { terms: family.terms.iter().map(normalised).collect() }
             }
             (Self::OwnFamily, None) => {
                 let allowed = "there is no model with a kernel of its own to take it from: give the kernel";
@@ -110,25 +110,27 @@ impl ConditioningKernel {
                     allowed,
                 ));
             }
-            (Self::Auto, own) => match own.and_then(|own| bounded_product(own, rows.width())) {
-                Some(own) => own,
-                None => median_gaussian(rows)?,
-            },
+            (Self::Auto, model_kernel) => {
+                match model_kernel.and_then(|kernel| bounded_product(kernel, rows.width())) {
+                    Some(product) => product,
+                    None => median_gaussian(rows)?,
+                }
+            }
         };
         kernel.validate(rows.width())?;
         Ok(kernel)
     }
 }
 
-/// The kernel without its scale, if it is one product over columns of bounded factors, which read them all.
+/// The kernel without its scale, if it is one product over columns of bounded factors that read all columns.
 fn bounded_product(kernel: &Kernel, width: usize) -> Option<Kernel> {
     let [term] = kernel.terms.as_slice() else { return None };
     let mut read: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
     read.sort_unstable();
     read.dedup();
     let bounded = term.factors.iter().all(|factor| factor.structure() == Structure::Separable);
-    let own = || Kernel { terms: vec![Term { scale: 1.0, factors: term.factors.clone() }] };
-    (bounded && read.len() == width).then(own)
+    let unscaled = || Kernel { terms: vec![Term { scale: 1.0, factors: term.factors.clone() }] };
+    (bounded && read.len() == width).then(unscaled)
 }
 
 /// A Gaussian with each column's median length scale, and equality of categories.
@@ -151,19 +153,17 @@ pub(super) fn median_gaussian(rows: &Table) -> Result<Kernel> {
     Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
 }
 
-/// How conditional distributions are learnt from reference rows.
+/// Settings for conditional distributions learnt from reference rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditioning {
-    /// How much they are smoothed.
+    /// The ridge.
     pub ridge: Ridge,
-    /// The kernel that says how alike rows are in what is conditioned on.
+    /// The kernel of the conditioning columns.
     pub kernel: ConditioningKernel,
-    /// What they are learnt through.
+    /// The approximation.
     pub approximation: Approximation,
-    /// Whether what is predicted is shrunk towards its mean over the reference (default), so that a model
-    /// that says the same everywhere gives nobody any value. The weights of reference rows sum to less than
-    /// 1, and as published what is predicted is shrunk towards the model's intercept, or 0 where there is no
-    /// model.
+    /// Whether predictions are shrunk towards their mean over the reference (default), so that a model's
+    /// intercept has no influence.
     pub centred: bool,
     /// Seed of landmarks, features, and of the sample that the ridge is chosen on.
     pub seed: u64,
@@ -187,12 +187,12 @@ impl Conditioning {
         Self { ridge: Ridge::Fixed(ridge), ..Self::default() }
     }
 
-    /// Refuses what would take more memory than there is: embeddings on so many reference rows given any of
-    /// so many blocks of columns, and `more` doubles beside them. `whose` they are is said.
+    /// Refuses embeddings that exceed the memory: for `rows` reference rows given any of `blocks` blocks of
+    /// columns, with `extra` doubles besides. `name` names them in the message.
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub(crate) fn check_memory(&self, whose: &str, rows: usize, blocks: usize, more: f64) -> Result<()> {
+    pub(crate) fn check_memory(&self, name: &str, rows: usize, blocks: usize, extra: f64) -> Result<()> {
         let Some(available) = self.memory else { return Ok(()) };
         let (n, p, threads) = (rows as f64, blocks as f64, rayon::current_num_threads() as f64);
         // What all sets of blocks share, and the system of the one that each thread is at.
@@ -206,11 +206,11 @@ impl Conditioning {
             // Takes its rows in portions that fit.
             Approximation::ConjugateGradients(_) => 0.0,
         };
-        let needed = 8.0 * (doubles + more);
+        let needed = 8.0 * (doubles + extra);
         if needed <= available as f64 {
             return Ok(());
         }
-        Err(Error::Memory { what: format!("{whose} on {rows} reference rows"), needed, available })
+        Err(Error::Memory { subject: format!("{name} on {rows} reference rows"), needed, available })
     }
 }
 
@@ -224,13 +224,13 @@ mod tests {
             let conditioning = Conditioning { approximation, memory, ..Conditioning::default() };
             conditioning.check_memory("embeddings", 100_000, 10, 0.0)
         };
-        let some = Some(16 << 30);
-        let refused = check(Approximation::Exact, some).unwrap_err().to_string();
+        let limit = Some(16 << 30);
+        let refused = check(Approximation::Exact, limit).unwrap_err().to_string();
         assert!(refused.contains("100000 reference rows") && refused.contains("GB are free"), "{refused}");
-        assert!(check(Approximation::Landmarks(100), some).is_ok());
-        assert!(check(Approximation::RandomFeatures(100), some).is_ok());
-        assert!(check(Approximation::Landmarks(usize::MAX), some).is_err());
-        assert!(check(Approximation::RandomFeatures(usize::MAX), some).is_err());
+        assert!(check(Approximation::Landmarks(100), limit).is_ok());
+        assert!(check(Approximation::RandomFeatures(100), limit).is_ok());
+        assert!(check(Approximation::Landmarks(usize::MAX), limit).is_err());
+        assert!(check(Approximation::RandomFeatures(usize::MAX), limit).is_err());
         assert!(check(Approximation::Exact, None).is_ok());
     }
 }

@@ -1,5 +1,5 @@
-//! Products of kernels between the rows of two tables, tile by tile, several at once: what does not fit into
-//! memory.
+//! Products of kernels between the rows of two tables, tile by tile and several at once, for products that
+//! exceed the memory.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -37,23 +37,24 @@ pub(crate) struct Tile<'t> {
 }
 
 impl Tiles<'_> {
-    /// Hands each tile to `visit`, with what belongs to its block of [`BLOCK`] rows of `v`: `own` has one for
-    /// each, and comes back. Each kernel is computed once for all products. Threads share blocks; a block's
-    /// tiles come in order, product after product and `u` from its start, whatever the number of threads.
+    /// Passes each tile to `visit`, with the state of its block of [`BLOCK`] rows of `v`: `states` has one
+    /// for each block, and is returned. Each kernel is computed once for all products. Threads share blocks;
+    /// a block's tiles come in order, product after product and `u` from its start, whatever the number of
+    /// threads.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
     pub(crate) fn for_each_tile<T: Send>(
         &self,
         stop: &AtomicBool,
-        own: Vec<T>,
+        states: Vec<T>,
         for_each_tile: impl Fn(&mut T, Tile<'_>) + Sync,
     ) -> Result<Vec<T>> {
         let Products { kernels, chosen } = self.products;
         let used: Vec<bool> = (0..kernels.len()).map(|k| chosen.iter().any(|c| c.contains(&k))).collect();
         let memory = || (vec![Vec::new(); kernels.len()], Vec::new(), Vec::new());
         type Memory = (Vec<Vec<f64>>, Vec<f64>, Vec<f64>);
-        let work = |(factors, numbers, buffer): &mut Memory, (block, mut own): (usize, T)| {
+        let work = |(factors, numbers, buffer): &mut Memory, (block, mut state): (usize, T)| {
             let v = block * BLOCK..self.v.rows().min((block + 1) * BLOCK);
             let rows: Vec<Vec<f64>> = v.map(|i| self.v.row(i)).collect();
             for start in (0..self.u.rows()).step_by(DEPTH) {
@@ -71,34 +72,36 @@ impl Tiles<'_> {
                 for (product, chosen) in chosen.iter().enumerate() {
                     let own_factors: Vec<&[f64]> = chosen.iter().map(|&k| factors[k].as_slice()).collect();
                     multiply(&own_factors, 0..size, numbers);
-                    for_each_tile(&mut own, Tile { product, u: u.clone(), numbers });
+                    for_each_tile(&mut state, Tile { product, u: u.clone(), numbers });
                 }
             }
-            Ok(own)
+            Ok(state)
         };
-        own.into_par_iter().enumerate().map_init(memory, work).collect()
+        states.into_par_iter().enumerate().map_init(memory, work).collect()
     }
 
-    /// Each product, all rows of the first table with the first of the second, then with the second, …
+    /// Each product: all rows of the first table with the first of the second, then with the second, …
     pub(crate) fn full_products(&self, stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
         let m = self.u.rows();
         let mut out = vec![vec![0.0; m * self.v.rows()]; self.products.chosen.len()];
-        self.for_each_tile(stop, blocks(&mut out, |_| m), |own, tile| {
-            let columns = own[tile.product].chunks_exact_mut(m).zip(tile.numbers.chunks_exact(tile.u.len()));
+        self.for_each_tile(stop, blocks(&mut out, |_| m), |columns_by_product, tile| {
+            let columns = columns_by_product[tile.product]
+                .chunks_exact_mut(m)
+                .zip(tile.numbers.chunks_exact(tile.u.len()));
             columns.for_each(|(out, numbers)| out[tile.u.clone()].copy_from_slice(numbers));
         })?;
         Ok(out)
     }
 }
 
-/// For each block of rows its part of every product's numbers, of which a row has `width(product)` next to
-/// one another.
+/// For each block of rows its part of every product's numbers, of which a row has `width(product)` contiguous
+/// ones.
 pub(crate) fn blocks<N: AsMut<Vec<f64>>>(
-    all: &mut [N],
+    numbers_by_product: &mut [N],
     width: impl Fn(usize) -> usize,
 ) -> Vec<Vec<&mut [f64]>> {
     let mut blocks: Vec<Vec<&mut [f64]>> = Vec::new();
-    for (product, numbers) in all.iter_mut().enumerate() {
+    for (product, numbers) in numbers_by_product.iter_mut().enumerate() {
         for (b, part) in numbers.as_mut().chunks_mut(BLOCK * width(product)).enumerate() {
             if blocks.len() <= b {
                 blocks.push(Vec::new());

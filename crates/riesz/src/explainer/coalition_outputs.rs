@@ -1,5 +1,5 @@
-//! Outputs of all coalitions of few players, by [tables](super::product): for what is asked of coalitions,
-//! and is no value of an output.
+//! Outputs of all coalitions of few players, from [tables](super::product_engine), for statistics of
+//! coalitions that are no value of an output.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,10 +11,10 @@ use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
 use crate::table::Players;
 
-/// Players of whom all coalitions are valued.
-const FEW: usize = 13;
+/// The largest number of players whose coalitions are all valued.
+const MAX_PLAYERS: usize = 13;
 
-/// What all coalitions of a model's players are worth in the interventional game.
+/// The outputs of all coalitions of a model's players in the interventional game.
 pub(crate) struct CoalitionOutputs<'m> {
     products: ProductEngine<'m>,
     players: usize,
@@ -34,7 +34,7 @@ impl<'m> CoalitionOutputs<'m> {
         stop: &Arc<AtomicBool>,
     ) -> Result<Option<Self>> {
         let players = groups.players().len();
-        if players > FEW {
+        if players > MAX_PLAYERS {
             return Ok(None);
         }
         let game = Game::Interventional { background: background.clone() };
@@ -52,7 +52,7 @@ impl<'m> CoalitionOutputs<'m> {
         Ok(Some(Self { products, players }))
     }
 
-    /// How many coalitions there are.
+    /// The number of coalitions.
     pub(crate) fn coalition_count(&self) -> usize {
         1 << self.players
     }

@@ -1,16 +1,16 @@
-//! Games of parts that are independent of each other: absent columns of each part are drawn, or follow their
-//! distribution given the present ones, whatever the others' are.
+//! The engine for games of independent parts: absent columns of each part are drawn, or follow their
+//! distribution given the present columns of the same part, whatever the other parts are.
 //!
-//! Where no factor ties columns of several parts together, a coalition's value is a sum over
-//! [tuples](crate::expansion::parts::Tuples) of support points' parts of products of means, one a part: all
-//! coalitions are valued, at a cost of the sum over parts of their reference rows, where every combination of
-//! reference rows would take their product. No fast exact way with many players is known, nor likely: with
-//! two parts whose columns belong to the same players it would count orthogonal pairs of bit vectors faster
-//! than the orthogonal-vectors conjecture allows.
+//! Where no factor ties columns of several parts together, a coalition's value is a sum, over [sparse
+//! terms](crate::kernel_model::part_decomposition::SparseTerm) of support points' parts, of products of
+//! means, one for each part. All coalitions are valued, at a cost of the sum over parts of their reference
+//! rows, where every combination of reference rows would cost their product. No fast exact algorithm with
+//! many players is known, nor is one likely: with two parts whose columns belong to the same players it would
+//! count orthogonal pairs of bit vectors faster than the orthogonal-vectors conjecture allows.
 
-mod given;
-mod ground;
-mod prior;
+mod absent_means;
+mod conditional_means;
+mod prior_covariance;
 mod uncertainty;
 
 use std::sync::Arc;
@@ -18,23 +18,30 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use self::given::Given;
-use self::ground::{Ground, Side, Source, columns_of_parts, conditional_means};
+use self::absent_means::{DomainMeans, Source, ViewSide, columns_of_parts, conditional_means};
+use self::conditional_means::ConditionalMeans;
+use super::engine::GameEngine;
+use super::value_covariance::{check_finite, player_measure};
+use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::coalition_tables::CoalitionWeights;
 use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::part_coalition_values::{add_block, blocks, sum_over_tuples};
 use crate::attribution::quadrature::{FLOOR, neg_log_bound};
+use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::set_error_bounds::SetErrorBounds;
 use crate::attribution::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact};
+use crate::explanation::{Exactness, Explanation};
 use crate::game::{Game, ReferenceRows, TERMS};
+use crate::index::ValueIndex;
 use crate::kernel::{Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
-use crate::kernel_model::parts::{Domain, Parts, View, key};
-use crate::linalg::dot_roundings;
+use crate::kernel_model::parts::{DistinctRows, KernelView, PartDecomposition, key};
+use crate::linalg::{Matrix, dot_roundings};
+use crate::model_card::CardEntry;
+use crate::posterior::{Functionals, Posterior};
 use crate::question::Question;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
@@ -48,51 +55,113 @@ const AT_ONCE: usize = 1 << 23;
 /// Explains rows of one model by parts.
 pub(super) struct IndependentPartsEngine<'m> {
     model: &'m KernelExpansion,
-    pub(super) question: Question,
-    pub(super) groups: Players,
-    parts: Parts,
+    question: Question,
+    groups: Players,
+    parts: PartDecomposition,
     sources: Vec<Source>,
-    /// By part, its source; none where its columns are always present.
+    /// For each part, its source; none where its columns are always present.
     source_of_part: Vec<Option<usize>>,
-    /// By part, its columns.
+    /// For each part, its columns.
     columns: Vec<Vec<usize>>,
-    domain_means: Vec<Ground>,
-    /// By view, its ground.
+    domain_means: Vec<DomainMeans>,
+    /// For each view, its means.
     means_of_view: Vec<usize>,
-    /// The players who can be absent.
+    /// The players that can be absent.
     active: Vec<usize>,
     /// The outputs with nobody present; no numbers where columns are always present, and it depends on the
     /// row.
-    pub(super) base: Vec<f64>,
+    base: Vec<f64>,
     recipe: IndexComputation,
     sets: Sets,
     weighing: CoalitionWeights,
-    pub(super) isa: Isa,
+    isa: Isa,
     stop: Arc<AtomicBool>,
-    pub(super) progress: Arc<Progress>,
+    progress: Arc<Progress>,
 }
 
-/// What is found of a row.
+/// The result of one row.
 struct RowResult {
     /// Outputs × sets.
     values: Vec<f64>,
-    /// By output, a bound on the error of each value.
+    /// For each output, a bound on the error of each value.
     bound: Vec<f64>,
-    /// By output, its value with nobody present.
+    /// For each output, its value for the empty coalition.
     base: Vec<f64>,
-    /// By output.
+    /// For each output.
     prediction: Vec<f64>,
 }
 
-/// What views see of a row.
+/// The quantities of one row that all coalitions share.
 struct RowEvaluation<'g> {
-    sides: Vec<Side>,
-    /// By view, the means of each product, and how far they are off.
+    sides: Vec<ViewSide>,
+    /// For each view, the means of each product, and their errors.
     means: Vec<Vec<&'g [Lanes]>>,
-    off: Vec<[f64; 2]>,
-    /// By view and row of its domain: what the kernel is on average, for the coalitions of the block that was
-    /// [asked for](Independent::average) last.
+    mean_errors: Vec<[f64; 2]>,
+    /// For each view and row of its domain: the averaged kernel for the coalitions of the block that was
+    /// [averaged](IndependentPartsEngine::average) last.
     numbers: Vec<Vec<Lanes>>,
+}
+
+impl GameEngine for IndependentPartsEngine<'_> {
+    fn players(&self) -> &Players {
+        &self.groups
+    }
+
+    fn index(&self) -> ValueIndex {
+        self.question.index
+    }
+
+    fn game_name(&self) -> &'static str {
+        self.question.game.name()
+    }
+
+    fn describe_absence(&self) -> String {
+        self.question.game.absent()
+    }
+
+    fn base_values(&self) -> &[f64] {
+        &self.base
+    }
+
+    fn explain(&self, rows: &Table, _: Budget, _: Option<&mut SampleState>) -> Result<Explanation> {
+        self.explain_rows(rows)
+    }
+
+    fn unsupported(&self, request: &str) -> Error {
+        let allowed = format!(
+            "{request} are those of a background of all columns: give combinations of the parts' rows as one"
+        );
+        Error::parameter("game", "independent parts", allowed)
+    }
+
+    fn set_isa(&mut self, isa: Isa) {
+        self.isa = isa;
+    }
+
+    fn set_progress(&mut self, progress: Arc<Progress>) {
+        self.progress = progress;
+    }
+
+    fn max_batch_rows(&self, _: bool) -> usize {
+        self.rows_at_once()
+    }
+
+    fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+        self.player_functionals(rows, players)
+    }
+
+    fn posterior_functionals(&self, rows: &Table, mirror: Option<&[usize]>) -> Result<Functionals> {
+        check_finite(self.value_functionals(rows, mirror, RowPairs::All)?)
+    }
+
+    fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
+        player_measure(self.question.index, &self.recipe)?;
+        if posterior.prior_scale() > 0.0 { self.check_prior(posterior.skew_swap()) } else { Ok(()) }
+    }
+
+    fn covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
+        self.row_covariances(rows, posterior)
+    }
 }
 
 impl<'m> IndependentPartsEngine<'m> {
@@ -129,45 +198,53 @@ impl<'m> IndependentPartsEngine<'m> {
         if !fixed.is_empty() {
             columns.push(fixed);
         }
-        let parts = Parts::new(model, &columns)?;
+        let parts = PartDecomposition::new(model, &columns)?;
         let place = |j: &usize| active.iter().position(|p| *p == owners[*j]);
         let (mut sources, mut from): (Vec<Source>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
-        for (own, background) in columns.iter().zip(backgrounds.iter().map(Some).chain([None])) {
+        for (part_columns, background) in columns.iter().zip(backgrounds.iter().map(Some).chain([None])) {
             let Some(background) = background else {
                 from.push(None);
                 continue;
             };
-            let names: Vec<_> = own.iter().map(|&j| model.columns()[j].clone()).collect();
+            let names: Vec<_> = part_columns.iter().map(|&j| model.columns()[j].clone()).collect();
             let reference = ReferenceRows::new(background, &names)?;
-            let owner: Vec<usize> = own.iter().filter_map(place).collect();
+            let owner: Vec<usize> = part_columns.iter().filter_map(place).collect();
             // Parts that read no kernel, or other ones, learn conditional distributions of their own.
             let kernels = |p: usize| -> Vec<usize> {
                 parts.views.iter().filter(|view| view.part == p).map(|view| view.domain).collect()
             };
-            let same = |(s, source): (usize, &Source)| {
+            let same_source = |(s, source): (usize, &Source)| {
                 let first = from.iter().position(|f| *f == Some(s)).unwrap_or(0);
                 source.owner == owner
                     && (&source.reference.rows, &source.reference.weights)
                         == (&reference.rows, &reference.weights)
                     && (conditional.is_none() || kernels(first) == kernels(from.len()))
             };
-            let known = sources.iter().enumerate().find(|s| same(*s)).map(|(s, _)| s);
+            let known = sources.iter().enumerate().find(|s| same_source(*s)).map(|(s, _)| s);
             from.push(Some(known.unwrap_or(sources.len())));
             if known.is_none() {
-                let own: Vec<&Kernel> = kernels(from.len() - 1)
+                let whole_kernels: Vec<&Kernel> = kernels(from.len() - 1)
                     .iter()
                     .map(|&d| &parts.domains[d])
                     .filter(|d| d.rows.width() == owner.len())
                     .map(|d| &d.kernel)
                     .collect();
                 let learn = |conditioning| {
-                    conditional_means(conditioning, &reference, &names, &owner, &own, players, &stop)
+                    conditional_means(
+                        conditioning,
+                        &reference,
+                        &names,
+                        &owner,
+                        &whole_kernels,
+                        players,
+                        &stop,
+                    )
                 };
                 let conditional = conditional.as_ref().map(learn).transpose()?.map(Box::new);
                 sources.push(Source { owner, reference, conditional });
             }
         }
-        let (mut grounds, mut on): (Vec<Ground>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut grounds, mut on): (Vec<DomainMeans>, Vec<usize>) = (Vec::new(), Vec::new());
         for view in &parts.views {
             let source = from[view.part];
             let of_part = &columns[view.part];
@@ -182,17 +259,17 @@ impl<'m> IndependentPartsEngine<'m> {
                 source.map_or(Vec::new(), |s| sources[s].reference.rows.iter().map(of_row).collect());
             let weights = |s: Option<usize>| s.map(|s| &sources[s].reference.weights);
             let learnt = |s: Option<usize>| s.is_some_and(|s| sources[s].conditional.is_some());
-            let same = |g: &Ground| {
+            let same_means = |g: &DomainMeans| {
                 (g.domain, &g.owner, &g.rows) == (view.domain, &owner, &rows)
                     && weights(g.source) == weights(source)
                     && (!learnt(source) || g.source == source && g.places == places)
             };
-            let known = grounds.iter().position(same);
+            let known = grounds.iter().position(same_means);
             on.push(known.unwrap_or(grounds.len()));
             if known.is_none() {
                 let (domain, largest, drawn) = (view.domain, Vec::new(), Vec::new());
-                let ground = Ground { domain, source, places, owner, rows, largest, drawn };
-                grounds.push(ground.prepared(&parts.domains[domain], &sources, players, &stop)?);
+                let ground = DomainMeans { domain, source, places, owner, rows, largest, drawn };
+                grounds.push(ground.precomputed(&parts.domains[domain], &sources, players, &stop)?);
             }
         }
         let recipe = IndexComputation::new(question.index, unions);
@@ -222,90 +299,90 @@ impl<'m> IndependentPartsEngine<'m> {
         Ok(game)
     }
 
-    fn domain(&self, ground: &Ground) -> &Domain {
+    fn domain(&self, ground: &DomainMeans) -> &DistinctRows {
         &self.parts.domains[ground.domain]
     }
 
-    /// How many rows to hand over at once: where means depend on the row, those of a coalition's system.
-    pub(super) fn rows_at_once(&self) -> usize {
-        let learnt = |g: &&Ground| g.source.is_some_and(|s| self.sources[s].conditional.is_some());
-        let each: usize =
-            self.domain_means.iter().filter(learnt).map(|g| g.numbers(self.domain(g), self.players())).sum();
-        AT_ONCE.checked_div(each).map_or(4096, |rows| rows.clamp(1, 1024))
+    /// The number of rows to pass at once: where means depend on the row, limited by those of a coalition's
+    /// system.
+    fn rows_at_once(&self) -> usize {
+        let learnt = |g: &&DomainMeans| g.source.is_some_and(|s| self.sources[s].conditional.is_some());
+        let numbers_per_row: usize = self
+            .domain_means
+            .iter()
+            .filter(learnt)
+            .map(|g| g.size(self.domain(g), self.active_players()))
+            .sum();
+        AT_ONCE.checked_div(numbers_per_row).map_or(4096, |rows| rows.clamp(1, 1024))
     }
 
-    /// What an absent feature means.
-    pub(super) fn absent(&self) -> String {
-        self.question.game.absent()
-    }
-
-    fn players(&self) -> usize {
+    fn active_players(&self) -> usize {
         self.active.len()
     }
 
-    /// The outputs with nobody present: means over the reference rows.
+    /// The outputs of the empty coalition: means over the reference rows.
     fn base_values(&self) -> Result<Vec<f64>> {
         if self.source_of_part.contains(&None) {
             return Ok(vec![f64::NAN; self.model.outputs()]);
         }
-        let of = |ground: &Ground| -> Result<Vec<f64>> {
-            let Domain { rows, kernel } = self.domain(ground);
+        let domain_mean = |ground: &DomainMeans| -> Result<Vec<f64>> {
+            let DistinctRows { rows, kernel } = self.domain(ground);
             let (mut out, mut buffer) = (vec![0.0; rows.rows()], Vec::new());
             let mut sums = vec![0.0; out.len()];
             let weights = ground.source.map_or(&[][..], |s| &self.sources[s].reference.weights);
             for (row, weight) in ground.rows.iter().zip(weights) {
                 check_cancelled(&self.stop)?;
-                kernel.row(self.isa, Columns::of(rows, 0), row, &mut buffer, &mut out);
+                kernel.row(self.isa, Columns::from_row(rows, 0), row, &mut buffer, &mut out);
                 sums.iter_mut().zip(&out).for_each(|(sum, v)| *sum += weight * v);
             }
             Ok(sums)
         };
-        let all: Vec<_> = self.domain_means.iter().map(of).collect::<Result<_>>()?;
+        let domain_means: Vec<_> = self.domain_means.iter().map(domain_mean).collect::<Result<_>>()?;
         let mut base = self.model.intercept.clone();
         for term in &self.parts.terms {
             for (base, coef) in base.iter_mut().zip(&term.coef) {
-                *base += term.sum(coef, |s, row| all[self.means_of_view[term.sides[s]]][row]);
+                *base += term.sum(coef, |s, row| domain_means[self.means_of_view[term.sides[s]]][row]);
             }
         }
         if base.iter().any(|v| !v.is_finite()) {
             let remedy = "the reference rows are too far from the data the model was fitted on";
-            return Err(Error::Overflow { what: "the base value".into(), remedy });
+            return Err(Error::Overflow { subject: "the base value".into(), remedy });
         }
         Ok(base)
     }
 
     /// The values of every row of `rows`.
-    pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
+    fn explain_rows(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.align_to(self.model.columns())?;
         let (n, m) = (data.rows(), self.model.outputs());
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
-        watch.progress.start(n);
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
+        control.progress.start(n);
         let mut values = Vec::with_capacity(n * m * self.sets.len());
         let (mut bound, mut base_values, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
         for start in (0..n).step_by(self.rows_at_once()) {
             let chunk: Vec<Vec<f64>> =
                 (start..n.min(start + self.rows_at_once())).map(|i| data.row(i)).collect();
-            let given = self.given(&chunk)?;
+            let conditional = self.conditional_means_of_rows(&chunk)?;
             let row = |x: &Vec<f64>| {
-                watch.check_cancelled()?;
-                let found = self.row(x, &given)?;
-                watch.step();
-                Ok(found)
+                control.check_cancelled()?;
+                let result = self.row(x, &conditional)?;
+                control.step();
+                Ok(result)
             };
-            for found in chunk.par_iter().map(row).collect::<Result<Vec<_>>>()? {
-                values.extend(found.values);
-                bound.extend(found.bound);
-                base_values.extend(found.base);
-                predictions.extend(found.prediction);
+            for result in chunk.par_iter().map(row).collect::<Result<Vec<_>>>()? {
+                values.extend(result.values);
+                bound.extend(result.bound);
+                base_values.extend(result.base);
+                predictions.extend(result.prediction);
             }
         }
-        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
-            let what = format!("a value of row {}", at / (m * self.sets.len()) + 1);
+        if let Some(position) = values.iter().position(|v| !v.is_finite()) {
+            let subject = format!("a value of row {}", position / (m * self.sets.len()) + 1);
             let remedy = "its numbers are too far from the data the model was fitted on";
-            return Err(Error::Overflow { what, remedy });
+            return Err(Error::Overflow { subject, remedy });
         }
         let learnt = self.sources.iter().filter_map(|source| source.conditional.as_ref());
-        let ridges = learnt.map(|means| Fact::measured("ridge", means.ridge()));
+        let ridges = learnt.map(|means| CardEntry::measured("ridge", means.ridge()));
         Ok(Explanation {
             index: self.question.index,
             players: self.groups.players().to_vec(),
@@ -323,31 +400,42 @@ impl<'m> IndependentPartsEngine<'m> {
         })
     }
 
-    /// What there is of a row.
-    fn seen<'g>(&'g self, x: &[f64], given: &'g [Option<Given>]) -> Result<RowEvaluation<'g>> {
-        let players = self.players();
+    /// Evaluates the quantities of one row that all coalitions share.
+    fn seen<'g>(
+        &'g self,
+        x: &[f64],
+        conditional: &'g [Option<ConditionalMeans>],
+    ) -> Result<RowEvaluation<'g>> {
+        let players = self.active_players();
         let views = || self.parts.views.iter().zip(&self.means_of_view);
-        let side = |(view, &on): (&View, &usize)| {
-            let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
-            self.domain_means[on].side(self.domain(&self.domain_means[on]), &own, players, self.isa)
+        let side = |(view, &on): (&KernelView, &usize)| {
+            let view_values: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
+            self.domain_means[on].side(self.domain(&self.domain_means[on]), &view_values, players, self.isa)
         };
-        let sides: Vec<Side> = views().map(side).collect::<Result<_>>()?;
-        let told = |(view, &on): (&View, &usize)| {
-            let of_row = self.domain_means[on].source.and_then(|s| given[s].as_ref()).and_then(|given| {
-                let own: Vec<f64> = self.columns[view.part].iter().map(|&j| x[j]).collect();
-                Some((given, *given.numbers.get(&key(&own))?))
-            });
+        let sides: Vec<ViewSide> = views().map(side).collect::<Result<_>>()?;
+        let means_and_error = |(view, &on): (&KernelView, &usize)| {
+            let of_row =
+                self.domain_means[on].source.and_then(|s| conditional[s].as_ref()).and_then(|conditional| {
+                    let part_values: Vec<f64> = self.columns[view.part].iter().map(|&j| x[j]).collect();
+                    Some((conditional, *conditional.numbers.get(&key(&part_values))?))
+                });
             match of_row {
-                Some((given, r)) => (given.means[on].iter().map(|own| &own[r][..]).collect(), given.off[r]),
-                None => (self.domain_means[on].drawn.iter().map(|own| &own[..]).collect(), [1.0, 0.0]),
+                Some((conditional, r)) => (
+                    conditional.means[on].iter().map(|product_means| &product_means[r][..]).collect(),
+                    conditional.mean_errors[r],
+                ),
+                None => (
+                    self.domain_means[on].drawn.iter().map(|product_means| &product_means[..]).collect(),
+                    [1.0, 0.0],
+                ),
             }
         };
-        let (means, off) = views().map(told).unzip();
+        let (means, mean_errors) = views().map(means_and_error).unzip();
         let numbers = sides.iter().map(|side| vec![Lanes::ZERO; side.tops.len()]).collect();
-        Ok(RowEvaluation { sides, means, off, numbers })
+        Ok(RowEvaluation { sides, means, mean_errors, numbers })
     }
 
-    /// Finds what the kernels of all views are on average, for the coalitions of a block.
+    /// Averages the kernels of all views for the coalitions of a block.
     fn average(&self, seen: &mut RowEvaluation<'_>, block: usize) {
         for ((side, means), out) in seen.sides.iter().zip(&seen.means).zip(&mut seen.numbers) {
             if let Some(always) = &side.always {
@@ -357,66 +445,70 @@ impl<'m> IndependentPartsEngine<'m> {
             out.fill(Lanes::ZERO);
             let rows = out.len();
             for ((present, means), scale) in side.present.iter().zip(means).zip(&side.scales) {
-                let own = &means[block * rows..(block + 1) * rows];
-                add_block(self.isa, present, block, own, *scale, out);
+                let block_means = &means[block * rows..(block + 1) * rows];
+                add_block(self.isa, present, block, block_means, *scale, out);
             }
         }
     }
 
     /// The values of a row.
-    fn row(&self, x: &[f64], given: &[Option<Given>]) -> Result<RowResult> {
-        let (players, outputs) = (self.players(), self.model.outputs());
-        let mut seen = self.seen(x, given)?;
+    fn row(&self, x: &[f64], conditional: &[Option<ConditionalMeans>]) -> Result<RowResult> {
+        let (players, outputs) = (self.active_players(), self.model.outputs());
+        let mut seen = self.seen(x, conditional)?;
         let blocks = blocks(players);
-        let mut worth = vec![0.0; outputs * blocks * LANES];
+        let mut coalition_values = vec![0.0; outputs * blocks * LANES];
         for block in 0..blocks {
             self.average(&mut seen, block);
             for term in &self.parts.terms {
-                let own: Vec<&[Lanes]> = term.sides.iter().map(|view| &seen.numbers[*view][..]).collect();
+                let averaged: Vec<&[Lanes]> =
+                    term.sides.iter().map(|view| &seen.numbers[*view][..]).collect();
                 for (o, coef) in term.coef.iter().enumerate() {
-                    let sum = match own.is_empty() {
+                    let sum = match averaged.is_empty() {
                         true => Lanes::splat(coef.iter().sum()),
-                        false => sum_over_tuples(self.isa, term, coef, &own),
+                        false => sum_over_tuples(self.isa, term, coef, &averaged),
                     };
-                    let at = (o * blocks + block) * LANES;
-                    worth[at..at + LANES].iter_mut().zip(sum.0).for_each(|(w, v)| *w += v);
+                    let start = (o * blocks + block) * LANES;
+                    coalition_values[start..start + LANES].iter_mut().zip(sum.0).for_each(|(w, v)| *w += v);
                 }
             }
         }
         let errors = self.errors(&seen);
         let mut values = vec![0.0; outputs * self.sets.len()];
         let (mut bound, mut base) = (Vec::with_capacity(outputs), Vec::with_capacity(outputs));
-        for (o, (own, error)) in values.chunks_exact_mut(self.sets.len()).zip(errors).enumerate() {
-            let worth = &worth[o * blocks * LANES..][..1 << players];
-            let mut all = SetErrorBounds::new(1, self.sets.order());
-            let off = self.weighing.add(worth, &self.active, &self.sets, own);
-            all.add_coalition_errors(0, error, &off);
-            let bounded = self.recipe.finish(&all.of(0), own, &self.sets);
-            let nobody =
-                if self.base[o].is_nan() { self.model.intercept[o] + worth[0] } else { self.base[o] };
-            base.push(nobody);
-            // Summing them up rounds, too.
-            let sum: f64 = own.iter().map(|v| v.abs()).sum();
-            bound.push(bounded + f64::EPSILON * (self.sets.len() + 4) as f64 * (sum + nobody.abs()));
+        for (o, (output_values, error)) in values.chunks_exact_mut(self.sets.len()).zip(errors).enumerate() {
+            let output_coalitions = &coalition_values[o * blocks * LANES..][..1 << players];
+            let mut error_bounds = SetErrorBounds::new(1, self.sets.order());
+            let size_bounds = self.weighing.add(output_coalitions, &self.active, &self.sets, output_values);
+            error_bounds.add_coalition_errors(0, error, &size_bounds);
+            let bounded = self.recipe.finish(&error_bounds.row_bounds(0), output_values, &self.sets);
+            let empty_value = if self.base[o].is_nan() {
+                self.model.intercept[o] + output_coalitions[0]
+            } else {
+                self.base[o]
+            };
+            base.push(empty_value);
+            // Their sum is rounded too.
+            let sum: f64 = output_values.iter().map(|v| v.abs()).sum();
+            bound.push(bounded + f64::EPSILON * (self.sets.len() + 4) as f64 * (sum + empty_value.abs()));
         }
-        // By other roads than the worth of everybody.
-        let own = self.parts.at(self.isa, x);
-        let prediction = own.iter().zip(&self.model.intercept).map(|(v, b)| v + b).collect();
+        // Computed independently of the value of the grand coalition.
+        let outputs_at_row = self.parts.outputs_at(self.isa, x);
+        let prediction = outputs_at_row.iter().zip(&self.model.intercept).map(|(v, b)| v + b).collect();
         Ok(RowResult { values, bound, base, prediction })
     }
 
-    /// By output, how far a coalition's value can be off.
-    fn errors(&self, RowEvaluation { sides, off, .. }: &RowEvaluation<'_>) -> Vec<f64> {
+    /// For each output, a bound on the error of a coalition's value.
+    fn errors(&self, RowEvaluation { sides, mean_errors: off, .. }: &RowEvaluation<'_>) -> Vec<f64> {
         let reference = self.sources.iter().map(|s| s.reference.weights.len()).max().unwrap_or(1);
         let summed = TERMS + reference.div_ceil(TERMS) + 2 + reference.min(dot_roundings(reference));
         let predicted = self.model.support_points.width() + self.parts.terms.len();
-        let of = |o: usize| {
+        let error_bound = |o: usize| {
             let mut error = 0.0;
             for term in &self.parts.terms {
                 let tops = |s: usize, row: usize| sides[term.sides[s]].tops[row];
                 let magnitude = &term.sizes[o];
                 let size = term.sum(magnitude, tops);
-                // What all sides together fall by is the sum of what each does.
+                // The decrease of all sides together is the sum of the decreases of each.
                 let falling = |side: usize| {
                     term.sum(magnitude, |s, row| {
                         let top = tops(s, row);
@@ -426,14 +518,16 @@ impl<'m> IndependentPartsEngine<'m> {
                 let decay: f64 = (0..term.sides.len()).map(falling).sum();
                 let longest = term.runs().map(|(_, run)| run.len()).max().unwrap_or(0);
                 let runs = term.runs().count();
-                let own = || term.sides.iter().map(|&view| (&sides[view], off[view]));
-                let units: f64 = own().map(|(side, _)| side.units).sum();
-                let per_log = own().map(|(side, _)| side.per_log).fold(0.0, f64::max);
-                let tiny: f64 = own().map(|(side, _)| side.tiny).sum();
+                let sides_and_errors = || term.sides.iter().map(|&view| (&sides[view], off[view]));
+                let units: f64 = sides_and_errors().map(|(side, _)| side.units).sum();
+                let per_log = sides_and_errors().map(|(side, _)| side.per_log).fold(0.0, f64::max);
+                let tiny: f64 = sides_and_errors().map(|(side, _)| side.tiny).sum();
                 // Coefficients of points that are one were summed, and scaled.
                 let units = units + (2 * (summed + longest + runs) + term.merged + predicted + 34) as f64;
-                let lengths: f64 = own().map(|(_, off)| off[0] + off[1]).product();
-                let open: f64 = lengths - own().map(|(_, off)| off[0]).product::<f64>();
+                let lengths: f64 =
+                    sides_and_errors().map(|(_, mean_error)| mean_error[0] + mean_error[1]).product();
+                let open: f64 =
+                    lengths - sides_and_errors().map(|(_, mean_error)| mean_error[0]).product::<f64>();
                 let relative = units * size + per_log * (decay + 0.368 * size);
                 error += lengths * 0.51 * f64::EPSILON * relative
                     + open.max(0.0) * size
@@ -442,6 +536,6 @@ impl<'m> IndependentPartsEngine<'m> {
             }
             error + f64::EPSILON * self.parts.terms.len() as f64 * self.model.intercept[o].abs()
         };
-        (0..self.model.outputs()).map(of).collect()
+        (0..self.model.outputs()).map(error_bound).collect()
     }
 }

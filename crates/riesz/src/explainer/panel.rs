@@ -1,4 +1,4 @@
-//! Runs of support points that fit the cache, and the absent side's factors over them.
+//! Panels: runs of support points that fit the cache, with the absent side's factors over them.
 
 use crate::kernel::Columns;
 use crate::kernel_model::KernelExpansion;
@@ -11,8 +11,8 @@ pub(super) struct PointPanel {
     /// Number of rows, padding included.
     pub(super) len: usize,
     /// Number of rows without padding.
-    pub(super) own: usize,
-    /// Rows of the panels before it, padding included.
+    pub(super) unpadded_len: usize,
+    /// Number of rows of the panels before it, padding included.
     pub(super) from: usize,
     /// Coefficients by output: `coef[output][block]`.
     pub(super) coef: Vec<Vec<Lanes>>,
@@ -31,22 +31,22 @@ pub(super) fn panels(model: &KernelExpansion, len: usize) -> Vec<PointPanel> {
     (0..n)
         .step_by(len)
         .map(|start| {
-            let own = len.min(n - start);
-            let padded = own.next_multiple_of(LANES);
+            let rows = len.min(n - start);
+            let padded = rows.next_multiple_of(LANES);
             let mut points = vec![0.0; padded * d];
             for j in 0..d {
                 for i in 0..padded {
-                    points[j * padded + i] = model.support_points.get(start + i.min(own - 1), j);
+                    points[j * padded + i] = model.support_points.get(start + i.min(rows - 1), j);
                 }
             }
             let mut coef = vec![vec![Lanes::ZERO; padded / LANES]; m];
             for (o, column) in coef.iter_mut().enumerate() {
-                for i in 0..own {
+                for i in 0..rows {
                     column[i / LANES].0[i % LANES] = model.coef[(start + i, o)];
                 }
             }
             from += padded;
-            PointPanel { points, len: padded, own, from: from - padded, coef }
+            PointPanel { points, len: padded, unpadded_len: rows, from: from - padded, coef }
         })
         .collect()
 }
@@ -55,11 +55,9 @@ pub(super) fn panels(model: &KernelExpansion, len: usize) -> Vec<PointPanel> {
 pub(super) struct PanelSide {
     /// Factor by factor, and one more, all 1: the engine's padding.
     pub(super) factors: Vec<f64>,
-    /// The same of their sizes, where errors are relative to those.
+    /// The sizes of the same factors, where errors are relative to them.
     pub(super) sizes: Option<Vec<f64>>,
     /// Products of factors, or nothing: node i is node 2i times node 2i + 1, and node P + k is factor k of P.
-    /// With it the product of a run of factors takes O(ln P) steps, so a sparse row costs what its non-zeros
-    /// cost.
     tree: Vec<f64>,
     /// Running sums over factors of their [`extent`] in the panel.
     log_extent: Vec<[f64; 2]>,
@@ -86,8 +84,8 @@ impl PanelSide {
 
     fn node(&self, i: usize) -> &[f64] {
         let count = self.tree.len() / self.len;
-        let (values, at) = if i < count { (&self.tree, i) } else { (&self.factors, i - count) };
-        &values[at * self.len..(at + 1) * self.len]
+        let (values, index) = if i < count { (&self.tree, i) } else { (&self.factors, i - count) };
+        &values[index * self.len..(index + 1) * self.len]
     }
 
     /// The sum of the extents of a run of factors.
@@ -120,12 +118,13 @@ impl PanelSide {
     }
 }
 
-/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product 0), and where
-/// they can be `large` `max(0, ln |f|)`.
+/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product 0), and, if
+/// factors can be `large`, the largest `max(0, ln |f|)`.
 pub(super) fn log_extent(factors: &[f64], large: bool) -> [f64; 2] {
-    let least = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
-    let most = if large { factors.iter().fold(1.0, |most: f64, f| most.max(f.abs())) } else { 1.0 };
-    [-least.ln(), most.ln()]
+    let min_factor = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
+    let max_factor =
+        if large { factors.iter().fold(1.0, |max_factor: f64, f| max_factor.max(f.abs())) } else { 1.0 };
+    [-min_factor.ln(), max_factor.ln()]
 }
 
 pub(super) fn sum(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {

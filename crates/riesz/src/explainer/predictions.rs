@@ -1,14 +1,15 @@
-//! Values of models without exact ones, from their own predictions: of kernels that tie the columns of
-//! different players together, and of probabilities that average over a posterior.
+//! Values from a model's own predictions, for models without an exact engine: kernels that tie the columns of
+//! different players together, and probabilities averaged over a posterior.
 
 use crate::attribution::kernel_shap::kernel_shap;
 use crate::attribution::permutation::estimate;
 use crate::error::{Error, Result};
 use crate::explainer::Explainer;
-use crate::explanation::{Explanation, Fact};
+use crate::explanation::Explanation;
 use crate::game::Game;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::posterior::PosteriorCovariance;
 use crate::prediction::Prediction;
 use crate::question::{Question, ValueEstimator};
@@ -66,43 +67,43 @@ impl<'m> PredictionFunction<'m> {
         }
     }
 
-    /// What the function answers: a row of numbers for each row.
+    /// The function's answers: a row of numbers for each row.
     ///
     /// # Errors
-    /// As [`Prediction::of`]; [`Error::Parameter`] if the model has no probabilities.
+    /// As [`Prediction::new`](crate::Prediction::new); [`Error::Parameter`] if the model has no probabilities.
     pub fn predict(&self, rows: &Table) -> Result<Matrix> {
         if !self.probabilities {
             return self.model.predict(rows);
         }
-        let found = Prediction::of(self.model, self.covariance, rows)?;
-        let Some(all) = found.probabilities else {
+        let prediction = Prediction::new(self.model, self.covariance, rows)?;
+        let Some(probabilities) = prediction.probabilities else {
             let allowed = "this model has no probabilities of classes";
             return Err(Error::parameter("probabilities", true, allowed));
         };
         let classes = self.classes();
-        let numbers = (0..all.rows()).flat_map(|i| classes.iter().map(move |&k| (i, k)));
-        let numbers = numbers.map(|at| all[at]).collect();
-        Ok(Matrix::from_row_major(all.rows(), classes.len(), numbers))
+        let numbers = (0..probabilities.rows()).flat_map(|i| classes.iter().map(move |&k| (i, k)));
+        let numbers = numbers.map(|entry| probabilities[entry]).collect();
+        Ok(Matrix::from_row_major(probabilities.rows(), classes.len(), numbers))
     }
 
-    /// Explains `rows`, of which `first_row` is the number of the first, by the question's estimator: exactly
-    /// where all coalitions are valued, else with standard errors.
+    /// Explains `rows`, whose first row has the number `first_row`, by the question's estimator: exactly
+    /// where all coalitions are valued, otherwise with standard errors.
     ///
     /// # Errors
     /// As [`predict`](Self::predict), [`kernel_shap`] and [`estimate`].
     pub fn explain(&self, rows: &Table, first_row: usize, question: &Question) -> Result<Explanation> {
         let rows = rows.align_to(self.model.columns())?;
-        let ask = |asked: &Table| self.predict(asked);
-        let mut found = match question.estimator {
+        let ask = |queried: &Table| self.predict(queried);
+        let mut explanation = match question.estimator {
             ValueEstimator::KernelShap => kernel_shap(ask, &rows, question, BATCH)?,
             ValueEstimator::Permutation { .. } => estimate(ask, &rows, first_row, question)?,
         };
-        found.row_numbers = (0..rows.rows()).collect();
-        found.output_names = self.output_names();
-        found.provenance.model = self.model.facts();
+        explanation.row_numbers = (0..rows.rows()).collect();
+        explanation.output_names = self.output_names();
+        explanation.provenance.model = self.model.facts();
         if self.probabilities {
-            found.provenance.run.push(Fact::new("explained", "probabilities"));
+            explanation.provenance.run.push(CardEntry::new("explained", "probabilities"));
         }
-        Ok(found)
+        Ok(explanation)
     }
 }

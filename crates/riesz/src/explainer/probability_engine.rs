@@ -1,10 +1,11 @@
-//! Probabilities of classes. Through the link that makes them of a classifier's outputs a game of a product
-//! kernel is none any more: coalitions are valued one by one, all of them where players are few, by tables as
-//! those of [product games](super::product), with any index; else a sample of them.
+//! The engine for probabilities of classes. The link from a classifier's outputs to probabilities turns a
+//! product game into a general one: coalitions are valued one by one, all of them where players are few, by
+//! tables like those of [product games](super::product_engine), with any index; otherwise a sample of them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::engine::GameEngine;
 use super::product_engine::ProductEngine;
 use crate::attribution::coalition_tables::CoalitionWeights;
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
@@ -13,13 +14,16 @@ use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::set_error_bounds::SetErrorBounds;
 use crate::attribution::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
+use crate::control::Progress;
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact};
+use crate::explanation::{Exactness, Explanation};
 use crate::game::Game;
 use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, ProbabilityLink};
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::question::Question;
+use crate::simd::Isa;
 use crate::table::{Players, Table};
 
 /// Players of whom all coalitions are valued, whatever the budget.
@@ -30,19 +34,19 @@ const BATCH_ROWS: usize = 4096;
 
 /// Explains the probabilities of one classifier.
 pub(super) struct ProbabilityEngine<'m> {
-    pub(super) products: Box<ProductEngine<'m>>,
-    pub(super) question: Question,
+    products: ProductEngine<'m>,
+    question: Question,
     /// From outputs to probabilities.
     link: ProbabilityLink,
     /// Where all coalitions are valued by tables.
     coalitions: Option<CoalitionPlan>,
     /// The numbers of the classes whose probabilities are explained.
     classes: Vec<usize>,
-    pub(super) base: Vec<f64>,
+    base: Vec<f64>,
     stop: Arc<AtomicBool>,
 }
 
-/// What an index makes of the worths of all coalitions.
+/// The weights with which an index combines the values of all coalitions.
 struct CoalitionPlan {
     recipe: IndexComputation,
     sets: Sets,
@@ -53,6 +57,48 @@ impl CoalitionPlan {
     fn new(recipe: IndexComputation, players: usize) -> Self {
         let weighing = CoalitionWeights::new(&recipe, &(0..players).collect::<Vec<_>>());
         Self { sets: Sets::new(players, recipe.order()), recipe, weighing }
+    }
+}
+
+impl GameEngine for ProbabilityEngine<'_> {
+    fn players(&self) -> &Players {
+        &self.products.groups
+    }
+
+    fn index(&self) -> ValueIndex {
+        self.question.index
+    }
+
+    fn game_name(&self) -> &'static str {
+        self.question.game.name()
+    }
+
+    fn describe_absence(&self) -> String {
+        self.question.game.absent()
+    }
+
+    fn base_values(&self) -> &[f64] {
+        &self.base
+    }
+
+    fn explain(&self, rows: &Table, budget: Budget, sample: Option<&mut SampleState>) -> Result<Explanation> {
+        self.explain_probabilities(rows, budget, sample)
+    }
+
+    fn unsupported(&self, request: &str) -> Error {
+        not_linear(request)
+    }
+
+    fn set_isa(&mut self, isa: Isa) {
+        self.products.isa = isa;
+    }
+
+    fn set_progress(&mut self, progress: Arc<Progress>) {
+        self.products.progress = progress;
+    }
+
+    fn samples_coalitions(&self) -> bool {
+        self.coalitions.is_none()
     }
 }
 
@@ -78,34 +124,28 @@ impl<'m> ProbabilityEngine<'m> {
                 return Err(Error::parameter("game", game.name(), allowed));
             }
         };
-        // The probability of the other of two says the same once more.
+        // With two classes, one probability determines the other.
         let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
         let products =
             ProductEngine::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
-        // Probabilities that are coupled by an iteration are taken as they are answered.
-        let few = groups.players().len() <= MAX_EXACT_PLAYERS
+        // Probabilities that are coupled by an iteration are explained as a black box.
+        let few_players = groups.players().len() <= MAX_EXACT_PLAYERS
             && products.has_tame_factors()
             && link.steepness().is_some();
         let recipe = IndexComputation::new(question.index, unions);
-        let coalitions = few.then(|| CoalitionPlan::new(recipe, groups.players().len()));
+        let coalitions = few_players.then(|| CoalitionPlan::new(recipe, groups.players().len()));
         if coalitions.is_none() && question.index != ValueIndex::Shapley {
             let allowed = "probabilities of more than 13 features, of kernels with linear, polynomial or \
                            exponential factors, and of three classes or more by pairwise coupling have \
                            Shapley values";
             return Err(Error::parameter("index", question.index, allowed));
         }
-        let (products, base) = (Box::new(products), Vec::new());
-        let mut found = Self { products, link, coalitions, classes, base, stop, question };
-        let answers = found.class_probabilities(&rows.rows.align_to(model.columns())?)?;
+        let mut engine = Self { products, link, coalitions, classes, base: Vec::new(), stop, question };
+        let answers = engine.class_probabilities(&rows.rows.align_to(model.columns())?)?;
         let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
         let mean = |k: usize| weights.iter().enumerate().map(|(b, w)| w * answers[(b, k)]).sum();
-        found.base = (0..found.classes.len()).map(mean).collect();
-        Ok(found)
-    }
-
-    /// Whether coalitions are valued as far as a budget goes.
-    pub(super) fn by_coalitions(&self) -> bool {
-        self.coalitions.is_none()
+        engine.base = (0..engine.classes.len()).map(mean).collect();
+        Ok(engine)
     }
 
     /// The probabilities of these classes in some rows.
@@ -113,20 +153,20 @@ impl<'m> ProbabilityEngine<'m> {
         Ok(self.linked(&self.products.model.predict_until(rows, &self.stop)?))
     }
 
-    /// The probabilities of these classes, from outputs.
+    /// The probabilities of the classes, from outputs.
     fn linked(&self, outputs: &Matrix) -> Matrix {
-        let mut all = Vec::with_capacity(outputs.rows() * self.classes.len());
-        (0..outputs.rows()).for_each(|i| self.link(outputs.row(i), &mut all));
-        Matrix::from_row_major(outputs.rows(), self.classes.len(), all)
+        let mut probabilities = Vec::with_capacity(outputs.rows() * self.classes.len());
+        (0..outputs.rows()).for_each(|i| self.link(outputs.row(i), &mut probabilities));
+        Matrix::from_row_major(outputs.rows(), self.classes.len(), probabilities)
     }
 
     fn link(&self, outputs: &[f64], out: &mut Vec<f64>) {
-        let all = self.link.probabilities(outputs);
-        out.extend(self.classes.iter().map(|&k| all.get(k).copied().unwrap_or(f64::NAN)));
+        let probabilities = self.link.probabilities(outputs);
+        out.extend(self.classes.iter().map(|&k| probabilities.get(k).copied().unwrap_or(f64::NAN)));
     }
 
     /// The values of every row of `rows`.
-    pub(super) fn explain(
+    fn explain_probabilities(
         &self,
         rows: &Table,
         budget: Budget,
@@ -134,45 +174,44 @@ impl<'m> ProbabilityEngine<'m> {
     ) -> Result<Explanation> {
         let model = self.products.model;
         let data = rows.align_to(model.columns())?;
-        let mut found = if let Some(coalitions) = &self.coalitions {
+        let mut explanation = if let Some(coalitions) = &self.coalitions {
             self.by_tables(coalitions, &data)?
         } else {
             let outputs = model.outputs();
             let question = self.question.clone().with_budget(budget);
             let question = question.with_players(Some(self.products.groups.clone()));
-            let (own, mut rounding) = (&mut SampleState::default(), 0.0_f64);
-            let mut found = kernel_shap_from(
+            let (fresh_sample, mut rounding) = (&mut SampleState::default(), 0.0_f64);
+            let mut explanation = kernel_shap_from(
                 |rows: &Table| {
-                    let asked = model.predict_until(rows, &self.stop)?;
-                    let inside = (0..asked.rows()).map(|i| self.link.rounding(asked.row(i)));
+                    let answers = model.predict_until(rows, &self.stop)?;
+                    let inside = (0..answers.rows()).map(|i| self.link.rounding(answers.row(i)));
                     rounding = inside.fold(rounding, f64::max);
-                    Ok(self.linked(&asked))
+                    Ok(self.linked(&answers))
                 },
                 &data,
                 &question,
                 BATCH_ROWS,
-                sample.unwrap_or(own),
+                sample.unwrap_or(fresh_sample),
                 &self.stop,
             )?;
-            // Answers are rounded themselves: outputs by no more than a bound on values counts, and
-            // probabilities by that times the link's steepness. Coupled probabilities are what LIBSVM's
-            // iteration answers.
-            if let Exactness::Exact { bound } = &mut found.exactness
+            // Answers are rounded too: outputs by at most the bound on values, and probabilities by that
+            // times the link's steepness. Coupled probabilities are the answers of LIBSVM's iteration.
+            if let Exactness::Exact { bound } = &mut explanation.exactness
                 && let Some(steepness) = self.link.steepness()
-                && let Exactness::Exact { bound: off } = self.products.explain(&data)?.exactness
+                && let Exactness::Exact { bound: off } = self.products.explain_rows(&data)?.exactness
             {
-                for (bound, off) in bound.chunks_mut(self.classes.len()).zip(off.chunks(outputs)) {
-                    let off = off.iter().fold(0.0, |m: f64, e| m.max(*e));
-                    let off = 2.0 * (steepness * off + rounding) + 16.0 * f64::EPSILON;
-                    bound.iter_mut().for_each(|own| *own += off);
+                for (bound, row_bounds) in bound.chunks_mut(self.classes.len()).zip(off.chunks(outputs)) {
+                    let max_bound = row_bounds.iter().fold(0.0, |m: f64, e| m.max(*e));
+                    let probability_bound = 2.0 * (steepness * max_bound + rounding) + 16.0 * f64::EPSILON;
+                    bound.iter_mut().for_each(|value| *value += probability_bound);
                 }
             }
-            found
+            explanation
         };
-        found.output_names = self.classes.iter().map(|&k| model.classes[k].clone()).collect();
-        found.provenance.model = model.facts();
-        found.provenance.run.push(Fact::new("explained", "probabilities"));
-        Ok(found)
+        explanation.output_names = self.classes.iter().map(|&k| model.classes[k].clone()).collect();
+        explanation.provenance.model = model.facts();
+        explanation.provenance.run.push(CardEntry::new("explained", "probabilities"));
+        Ok(explanation)
     }
 
     fn by_tables(&self, coalitions: &CoalitionPlan, data: &Table) -> Result<Explanation> {
@@ -197,51 +236,60 @@ impl<'m> ProbabilityEngine<'m> {
         })
     }
 
-    /// The values of some rows, and bounds.
+    /// The values of a batch of rows, and their bounds.
     fn batch(&self, rows: &[Vec<f64>], of_coalitions: &CoalitionPlan) -> Result<IndexValues> {
         let CoalitionPlan { recipe, sets, weighing } = of_coalitions;
         let (players, classes) = (self.products.groups.players().len(), self.classes.len());
         let (coalitions, outputs) = (1_usize << players, self.products.model.outputs());
         let steepness = self.link.steepness().unwrap_or(f64::NAN);
-        let mut worth = vec![0.0; rows.len() * classes * coalitions];
+        let mut probabilities = vec![0.0; rows.len() * classes * coalitions];
         let mut error = vec![0.0; rows.len()];
-        let (mut own, mut linked) = (vec![0.0; outputs], Vec::new());
+        let (mut outputs_of_coalition, mut linked) = (vec![0.0; outputs], Vec::new());
         let weights = self.products.weights();
         for (b, weight) in weights.iter().enumerate() {
             // Outputs of all coalitions, rows × outputs × coalitions.
-            let (values, off) = self.products.mixtures(b, rows)?;
-            for (r, (worth, error)) in
-                worth.chunks_exact_mut(classes * coalitions).zip(&mut error).enumerate()
+            let (values, output_bounds) = self.products.mixtures(b, rows)?;
+            for (r, (row_probabilities, error)) in
+                probabilities.chunks_exact_mut(classes * coalitions).zip(&mut error).enumerate()
             {
                 let of_row = &values[r * outputs * coalitions..][..outputs * coalitions];
                 let mut rounding = 0.0_f64;
                 for s in 0..coalitions {
-                    (0..outputs).for_each(|o| own[o] = of_row[o * coalitions + s]);
-                    rounding = rounding.max(self.link.rounding(&own));
+                    (0..outputs).for_each(|o| outputs_of_coalition[o] = of_row[o * coalitions + s]);
+                    rounding = rounding.max(self.link.rounding(&outputs_of_coalition));
                     linked.clear();
-                    self.link(&own, &mut linked);
-                    linked.iter().enumerate().for_each(|(k, p)| worth[k * coalitions + s] += weight * p);
+                    self.link(&outputs_of_coalition, &mut linked);
+                    linked
+                        .iter()
+                        .enumerate()
+                        .for_each(|(k, p)| row_probabilities[k * coalitions + s] += weight * p);
                 }
-                // No probability changes by more than the link's steepness times what the outputs do.
-                let off = off[r * outputs..][..outputs].iter().fold(0.0, |m: f64, e| m.max(*e));
-                *error += weight * (steepness * off + rounding);
+                // No probability changes by more than the link's steepness times the change of the outputs.
+                let output_bound =
+                    output_bounds[r * outputs..][..outputs].iter().fold(0.0, |m: f64, e| m.max(*e));
+                *error += weight * (steepness * output_bound + rounding);
             }
         }
         // Exponentials, their sum, and the mean over the background; all are 1 at most.
         let roundings = (outputs + 8 + 3 * weights.len()) as f64;
         let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets.len()], Vec::new());
         let owners: Vec<usize> = (0..players).collect();
-        for (g, (worth, own)) in
-            worth.chunks_exact(coalitions).zip(values.chunks_exact_mut(sets.len())).enumerate()
+        for (g, (game_values, index_values)) in
+            probabilities.chunks_exact(coalitions).zip(values.chunks_exact_mut(sets.len())).enumerate()
         {
             let mut errors = SetErrorBounds::new(1, sets.order());
-            let off = weighing.add(worth, &owners, sets, own);
-            errors.add_coalition_errors(0, error[g / classes] + f64::EPSILON * roundings, &off);
-            let bound = recipe.finish(&errors.of(0), own, sets);
-            // Summing them up rounds, too.
-            let sum: f64 = own.iter().map(|v| v.abs()).sum();
+            let size_bounds = weighing.add(game_values, &owners, sets, index_values);
+            errors.add_coalition_errors(0, error[g / classes] + f64::EPSILON * roundings, &size_bounds);
+            let bound = recipe.finish(&errors.row_bounds(0), index_values, sets);
+            // Their sum is rounded too.
+            let sum: f64 = index_values.iter().map(|v| v.abs()).sum();
             bounds.push(bound + f64::EPSILON * (sets.len() + 4) as f64 * (sum + 1.0));
         }
         Ok(IndexValues { values, error: bounds })
     }
+}
+
+/// The error for a request that needs values that are linear functionals of the model.
+pub(super) fn not_linear(request: &str) -> Error {
+    Error::parameter("probabilities", true, format!("{request} are those of values of the model's outputs"))
 }

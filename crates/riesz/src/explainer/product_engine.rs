@@ -1,9 +1,9 @@
-//! The product games of a model.
+//! The engine for the product games of a model.
 //!
-//! Support points are cut into panels that fit the cache. For each panel the absent side is made once and
-//! shared by the rows of a batch; for each row the present side is made once and shared by all reference
+//! Support points are cut into panels that fit the cache. For each panel the absent side is computed once and
+//! shared by the rows of a batch; for each row the present side is computed once and shared by all reference
 //! rows. Every row is summed in the same order whatever the batch and the number of threads, so results are
-//! bit for bit the same.
+//! the same bit for bit.
 
 mod powers;
 mod strongest;
@@ -17,17 +17,21 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
-use self::powers::PanelPower;
+use self::powers::PanelPolynomial;
 use self::tables::Tables;
-use self::terms::Batches;
+use self::terms::RowBatches;
+use super::engine::GameEngine;
 use super::panel::{PanelSide, PointPanel, panels};
+use super::{MAX_SETS, check_sets, robustness};
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
-use crate::attribution::product::{PlayerFunctionals, ProductGame, read};
+use crate::attribution::product::{PlayerFunctionals, ProductGame, accumulate};
 use crate::attribution::quadrature::{FLOOR, RoundingUnits, ldexp, scaled_mul_nonfinite};
+use crate::attribution::sampled_shapley::{Budget, SampleState};
+use crate::attribution::top_pair_search::SearchLimits;
 use crate::coalition_structure::CoalitionTree;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::explanation::{Exactness, Explanation, Provenance, TopInteractions};
 use crate::game::{AbsentSide, Game, TERMS};
 use crate::index::ValueIndex;
 use crate::kernel::player_products::PlayerProduct;
@@ -35,6 +39,8 @@ use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel::{ColumnRanges, Columns};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
 use crate::linalg::{Matrix, dot, dot_roundings};
+use crate::model_card::CardEntry;
+use crate::posterior::{Functionals, Posterior};
 use crate::simd::{Isa, LANES};
 use crate::table::{Players, Table};
 
@@ -44,7 +50,7 @@ const BATCH: usize = 16;
 /// Doubles of functionals that one thread has at a time, and parts of them that are done before they are put
 /// where they belong.
 const FUNCTIONALS: usize = 1 << 20;
-const TOGETHER: usize = 64;
+const BATCHES_PER_CHUNK: usize = 64;
 
 /// Doubles that one panel's present side may hold: a share of the second-level cache.
 const PANEL: usize = 16384;
@@ -59,7 +65,7 @@ pub(super) struct ProductEngine<'m> {
     pub(super) groups: Players,
     products: Vec<PlayerProduct<'m>>,
     /// The terms of the kernel that are powers.
-    powers: Vec<PanelPower<'m>>,
+    powers: Vec<PanelPolynomial<'m>>,
     /// For each product how it is rounded.
     rounded: Vec<ProductRounding>,
     /// The least and largest numbers of support points, and of reference rows, column by column.
@@ -75,8 +81,8 @@ pub(super) struct ProductEngine<'m> {
     pub(super) base: Vec<f64>,
     /// Made when they are first asked for, where they save work.
     tables: OnceLock<Tables>,
-    /// What the model says of itself. Writing the kernel's numbers takes longer than copying them written.
-    facts: Vec<Fact>,
+    /// The model card, formatted once: formatting the kernel's numbers takes longer than copying the text.
+    facts: Vec<CardEntry>,
     pub(super) isa: Isa,
     pub(super) index: ValueIndex,
     /// For Owen values.
@@ -85,7 +91,7 @@ pub(super) struct ProductEngine<'m> {
     pub(super) progress: Arc<Progress>,
 }
 
-/// How a product is rounded.
+/// Rounding of a product.
 struct ProductRounding {
     /// Whether no factor is larger than 1.
     bounded: bool,
@@ -93,6 +99,100 @@ struct ProductRounding {
     by_size: bool,
     /// For all rows alike; `None` where it depends on the row.
     always: Option<(RoundingUnits, Vec<f64>)>,
+}
+
+impl GameEngine for ProductEngine<'_> {
+    fn players(&self) -> &Players {
+        &self.groups
+    }
+
+    fn index(&self) -> ValueIndex {
+        self.index
+    }
+
+    fn game_name(&self) -> &'static str {
+        self.game.name()
+    }
+
+    fn describe_absence(&self) -> String {
+        self.game.absent()
+    }
+
+    fn base_values(&self) -> &[f64] {
+        &self.base
+    }
+
+    fn explain(&self, rows: &Table, _: Budget, _: Option<&mut SampleState>) -> Result<Explanation> {
+        check_sets(self.index, self.groups.players().len())?;
+        self.explain_rows(rows)
+    }
+
+    fn set_isa(&mut self, isa: Isa) {
+        self.isa = isa;
+    }
+
+    fn set_progress(&mut self, progress: Arc<Progress>) {
+        self.progress = progress;
+    }
+
+    fn max_batch_rows(&self, with_covariance: bool) -> usize {
+        if self.index.order() == 1 && !with_covariance {
+            return 4096;
+        }
+        // Values of pairs take memory.
+        let sets = self.index.sets(self.groups.players().len()).unwrap_or(usize::MAX);
+        let width = if with_covariance { sets.saturating_mul(sets) } else { sets };
+        ((1 << 24) / width.max(1)).clamp(1, 4096)
+    }
+
+    fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+        self.player_functionals(rows, players, self.control())
+    }
+
+    fn posterior_functionals(&self, rows: &Table, mirror: Option<&[usize]>) -> Result<Functionals> {
+        self.value_functionals(rows, mirror)
+    }
+
+    fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
+        self.prior_covariance(posterior).map(|_| ())
+    }
+
+    fn covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
+        self.row_covariances(rows, posterior)
+    }
+
+    fn variance_shares(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<Matrix>> {
+        self.variances(rows, posterior)
+    }
+
+    fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
+        if self.index.order() > 1 {
+            let allowed = "the bound holds for values of single features that are averages of what these add";
+            return Err(Error::parameter("index", self.index, allowed));
+        }
+        match &self.game {
+            Game::Baseline { .. } | Game::Interventional { .. } => robustness::bound(self.model, None, delta),
+            game => {
+                let allowed = "the bound holds for the baseline, interventional and observational games";
+                Err(Error::parameter("game", game.name(), allowed))
+            }
+        }
+    }
+
+    fn strongest_pairs(&self, rows: &Table, limits: SearchLimits) -> Result<Option<TopInteractions>> {
+        if let Some(interactions) = self.search_pairs(rows, limits)? {
+            return Ok(Some(interactions));
+        }
+        let players = self.groups.players().len();
+        if check_sets(self.index, players).is_err() {
+            let allowed = format!(
+                "of a polynomial that ties columns together all pairs are valued, and {players} players have \
+                 more than {MAX_SETS}: group them"
+            );
+            return Err(Error::parameter("index", self.index, allowed));
+        }
+        Ok(None)
+    }
 }
 
 impl<'m> ProductEngine<'m> {
@@ -126,8 +226,8 @@ impl<'m> ProductEngine<'m> {
                  nothing to it; given a background or a baseline its values are exact (the games {exact}), \
                  and so they are here with these columns in one group"
             );
-            let told = Error::parameter("game", game.name(), allowed);
-            PanelPower::new(power, (model, terms), &absent, &panels, &stop)?.ok_or(told)
+            let not_functional = Error::parameter("game", game.name(), allowed);
+            PanelPolynomial::new(power, (model, terms), &absent, &panels, &stop)?.ok_or(not_functional)
         };
         let powers = powers.into_iter().map(kept).collect::<Result<_>>()?;
         let mut explainer = Self {
@@ -138,7 +238,10 @@ impl<'m> ProductEngine<'m> {
             powers,
             rounded: Vec::new(),
             column_ranges: (
-                ColumnRanges::of(Columns::of(&model.support_points, 0), model.support_points.width()),
+                ColumnRanges::per_column(
+                    Columns::from_row(&model.support_points, 0),
+                    model.support_points.width(),
+                ),
                 None,
             ),
             absent,
@@ -183,19 +286,20 @@ impl<'m> ProductEngine<'m> {
         Ok(PanelSide::new(fill(false), sizes, panel.len, matches!(self.absent, AbsentSide::Rows(_))))
     }
 
-    /// How product `t` is rounded.
+    /// The rounding of product `t`.
     fn rounded(&self, t: usize) -> ProductRounding {
         let product = &self.products[t];
         let by_size = product.cancels(self.absent.mean_roundings().is_some());
         // The same for rows close by and far away is the same for all.
-        let at = |far: f64| self.rounding(t, &self.column_ranges.0.iter().map(|_| far).collect::<Vec<_>>());
-        let (near, far) = (at(0.0), at(1e9));
-        let same = (near.0.units, near.0.per_log, &near.1) == (far.0.units, far.0.per_log, &far.1);
-        ProductRounding { bounded: product.unbounded() == 0, by_size, always: same.then_some(far) }
+        let rounding_at =
+            |far: f64| self.rounding(t, &self.column_ranges.0.iter().map(|_| far).collect::<Vec<_>>());
+        let (near, far) = (rounding_at(0.0), rounding_at(1e9));
+        let is_constant = (near.0.units, near.0.per_log, &near.1) == (far.0.units, far.0.per_log, &far.1);
+        ProductRounding { bounded: product.unbounded() == 0, by_size, always: is_constant.then_some(far) }
     }
 
-    /// How product `t` is rounded between support points, reference rows and the row `x`, and what each
-    /// factor is off besides.
+    /// The rounding of product `t` between support points, reference rows and the row `x`, and the absolute
+    /// error of each factor.
     fn rounding(&self, t: usize, x: &[f64]) -> (RoundingUnits, Vec<f64>) {
         let (product, width) = (&self.products[t], self.model.support_points.width());
         let mut reach =
@@ -203,7 +307,7 @@ impl<'m> ProductEngine<'m> {
         for ([low, high], other) in reach.v.iter_mut().zip(self.column_ranges.1.iter().flatten()) {
             (*low, *high) = (low.min(other[0]), high.max(other[1]));
         }
-        let (own, precision) = product.precision(&reach);
+        let (factor_precisions, precision) = product.precision(&reach);
         let (factors, variants) = (product.players.len(), self.absent.weights().len());
         let means = self.absent.mean_roundings().map_or(0, |roundings| factors * roundings);
         let mut rounding = RoundingUnits::new(precision.units + means as f64, precision.per_log, width);
@@ -220,40 +324,40 @@ impl<'m> ProductEngine<'m> {
         rounding.sums = (longest / LANES + tiles * variants.div_ceil(self.portion(t, longest)) + 8) as f64;
         rounding.tiny = precision.tiny;
         let coef = self.model.coef.data().iter().fold(1.0, |a: f64, c| a.max(c.abs()));
-        // Several outputs are weighed afterwards.
+        // With several outputs the coefficients are applied afterwards.
         rounding.floor = FLOOR * product.scale.max(1.0) * if self.model.outputs() == 1 { coef } else { 1.0 };
-        (rounding, own.iter().map(|factor| factor.tiny).collect())
+        (rounding, factor_precisions.iter().map(|factor| factor.tiny).collect())
     }
 
-    /// How many reference rows' factors of product `t` are kept together.
+    /// The number of reference rows whose factors of product `t` are kept together.
     fn portion(&self, t: usize, len: usize) -> usize {
         (ABSENT / ((self.products[t].players.len() + 1) * len.max(1))).max(1)
     }
 
-    /// What is wrong with `row`, called by this name, if a factor there is no finite number.
+    /// The error for `row`, called `name`, if a factor there is not a finite number.
     fn non_finite_factor_error(&self, row: &[f64], name: &str) -> Option<Error> {
-        let of = |panel: &PointPanel| {
+        let panel_error = |panel: &PointPanel| {
             self.products.iter().find_map(|product| {
                 let (k, formula) = product.lost(self.isa, panel.columns(), row)?;
                 let player = &self.groups.players()[product.players[k]].name;
                 Some(Error::Overflow {
-                    what: format!("the factor {formula} of {player} at {name}"),
+                    subject: format!("the factor {formula} of {player} at {name}"),
                     remedy: "its numbers are too far apart: scale them, or leave out what is no measurement",
                 })
             })
         };
-        self.panels.iter().find_map(of)
+        self.panels.iter().find_map(panel_error)
     }
 
-    /// The same of row `i`.
+    /// The error for row `i` of a table.
     fn lost_of_row(&self, data: &Table, i: usize) -> Option<Error> {
         self.non_finite_factor_error(&data.row(i), &format!("row {}", i + 1))
     }
 
-    /// What is wrong with row `i`, a value of which is no finite number.
+    /// The error for row `i`, of which a value is not a finite number.
     fn overflow_error(&self, data: &Table, i: usize) -> Error {
         self.lost_of_row(data, i).unwrap_or_else(|| Error::Overflow {
-            what: format!("a value of row {}", i + 1),
+            subject: format!("a value of row {}", i + 1),
             remedy: "its numbers are too far from the data the model was fitted on",
         })
     }
@@ -268,18 +372,18 @@ impl<'m> ProductEngine<'m> {
         };
         let lost = (0..self.absent.weights().len()).find_map(row);
         Err(lost.unwrap_or_else(|| Error::Overflow {
-            what: "the base value".into(),
+            subject: "the base value".into(),
             remedy: "the reference rows are too far from the data the model was fitted on",
         }))
     }
 
-    /// What is said of the run.
+    /// Provenance of the run.
     fn provenance(&self) -> Provenance {
         Provenance {
             game: self.game.name().into(),
             absent: self.game.absent(),
             model: self.facts.clone(),
-            run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+            run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
         }
     }
 
@@ -300,18 +404,18 @@ impl<'m> ProductEngine<'m> {
         let m = self.model.outputs();
         let per_panel: Vec<Vec<f64>> = (0..self.panels.len())
             .into_par_iter()
-            .map(|at| {
-                let panel = &self.panels[at];
+            .map(|index| {
+                let panel = &self.panels[index];
                 let mut sums = vec![0.0; m];
                 for (t, product) in self.products.iter().enumerate() {
                     let mut factors = vec![1.0; product.players.len() * panel.len];
-                    let (mut mean, mut some) = (vec![0.0; panel.len], vec![0.0; panel.len]);
+                    let (mut mean, mut batch_sum) = (vec![0.0; panel.len], vec![0.0; panel.len]);
                     let variants = self.absent.weights().len();
                     for (variant, weight) in self.absent.weights().iter().enumerate() {
                         check_cancelled(&self.stop)?;
                         match self.cached_absent_sides.get(t) {
                             Some(kept) => factors
-                                .copy_from_slice(&kept[at].factors[..product.players.len() * panel.len]),
+                                .copy_from_slice(&kept[index].factors[..product.players.len() * panel.len]),
                             None => {
                                 let columns = panel.columns();
                                 self.absent.fill_factors(
@@ -325,22 +429,25 @@ impl<'m> ProductEngine<'m> {
                             }
                         }
                         let mut value = vec![weight * product.scale; panel.len];
-                        let each = factors.chunks_exact(panel.len);
+                        let factor_rows = factors.chunks_exact(panel.len);
                         if self.rounded[t].bounded {
-                            each.for_each(|own| value.iter_mut().zip(own).for_each(|(v, f)| *v *= f));
+                            factor_rows
+                                .for_each(|factor| value.iter_mut().zip(factor).for_each(|(v, f)| *v *= f));
                         } else {
-                            // On its way it may leave the range of doubles, and come back.
+                            // Partial products may leave the range of doubles although the product does not.
                             let mut wide: Vec<(f64, i64)> =
                                 value.iter().map(|v| scaled_mul_nonfinite((1.0, 0), *v)).collect();
-                            each.for_each(|own| {
-                                wide.iter_mut().zip(own).for_each(|(v, f)| *v = scaled_mul_nonfinite(*v, *f));
+                            factor_rows.for_each(|factor| {
+                                wide.iter_mut()
+                                    .zip(factor)
+                                    .for_each(|(v, f)| *v = scaled_mul_nonfinite(*v, *f));
                             });
                             let narrow = wide.iter().map(|(fraction, power)| ldexp(*fraction, *power));
                             value.iter_mut().zip(narrow).for_each(|(v, narrow)| *v = narrow);
                         }
-                        some.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
+                        batch_sum.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
                         if (variant + 1) % TERMS == 0 || variant + 1 == variants {
-                            mean.iter_mut().zip(&mut some).for_each(|(m, s)| *m += std::mem::take(s));
+                            mean.iter_mut().zip(&mut batch_sum).for_each(|(m, s)| *m += std::mem::take(s));
                         }
                     }
                     for (sum, coef) in sums.iter_mut().zip(&panel.coef) {
@@ -350,7 +457,7 @@ impl<'m> ProductEngine<'m> {
                 }
                 for power in &self.powers {
                     check_cancelled(&self.stop)?;
-                    power.add_base(self.isa, at, panel, &mut sums);
+                    power.add_base(self.isa, index, panel, &mut sums);
                 }
                 Ok(sums)
             })
@@ -363,7 +470,7 @@ impl<'m> ProductEngine<'m> {
     }
 
     /// The values of every row of `rows`.
-    pub(super) fn explain(&self, rows: &Table) -> Result<Explanation> {
+    pub(super) fn explain_rows(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.align_to(self.model.columns())?;
         let lost = |i: usize| self.lost_of_row(&data, i);
         let predictions = self.model.predict_until(&data, &self.stop).map_err(|error| match error {
@@ -374,23 +481,23 @@ impl<'m> ProductEngine<'m> {
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         // Small enough that every thread has work, and no smaller than that.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
-        let game = Batches { explainer: self, data: &data, batch };
+        let game = RowBatches { explainer: self, data: &data, batch };
         let recipe = IndexComputation::new(self.index, self.unions.as_ref());
-        let IndexValues { values, error: mut bound } = match self.weighings(&recipe) {
+        let IndexValues { values, error: mut bound } = match self.index_weights(&recipe) {
             Some(weighings) => self.find_by_tables(self.tables()?, &recipe, &weighings, &data)?,
             None => {
                 self.progress.start(game.parts());
-                recipe.compute(&game, self.isa, self.watch(), (p, m))?
+                recipe.compute(&game, self.isa, self.control(), (p, m))?
             }
         };
         let subsets = recipe.subsets(p);
         let sets = subsets.as_ref().map_or(p, Vec::len);
-        for (g, (bound, own)) in bound.iter_mut().zip(values.chunks_exact(sets)).enumerate() {
+        for (g, (bound, game_values)) in bound.iter_mut().zip(values.chunks_exact(sets)).enumerate() {
             // The base value begins with the intercept, the prediction ends with it; and the residual sums up
             // the values.
             let ends = predictions.data()[g].abs() + self.base[g % m].abs();
             let intercept = (self.panels.len() + 4) as f64 * self.model.intercept[g % m].abs();
-            let sum = (sets + 2) as f64 * own.iter().map(|v| v.abs()).sum::<f64>();
+            let sum = (sets + 2) as f64 * game_values.iter().map(|v| v.abs()).sum::<f64>();
             *bound += f64::EPSILON * (sum + 2.0 * ends + intercept) + f64::MIN_POSITIVE;
         }
         let numbers = values.chunks_exact(m * sets).zip(bound.chunks_exact(m));
@@ -415,13 +522,13 @@ impl<'m> ProductEngine<'m> {
         })
     }
 
-    /// For each of `players`, `out[i][r]`: what a coefficient 1 of support point i would add to its value in
-    /// row r.
-    pub(super) fn functionals(
+    /// For each of `players`, `out[i][r]` is the contribution of a coefficient 1 of support point i to its
+    /// value in row r.
+    fn player_functionals(
         &self,
         rows: &Table,
         players: &[usize],
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Vec<Matrix>> {
         let data = rows.align_to(self.model.columns())?;
         let (n, count, measure) = (self.model.support_points.rows(), data.rows(), self.measure()?);
@@ -434,25 +541,27 @@ impl<'m> ProductEngine<'m> {
         let padded: usize = self.panels.iter().map(|panel| panel.len).sum();
         // A model may have no support points.
         let batch = (FUNCTIONALS / (padded * players.len()).max(1)).clamp(1, BATCH);
-        watch.progress.start(count.div_ceil(batch));
-        for start in (0..count).step_by(batch * TOGETHER) {
-            let chunk: Vec<usize> = (start..(start + batch * TOGETHER).min(count)).collect();
-            let game = Batches { explainer: self, data: &data.select_rows(&chunk), batch };
+        control.progress.start(count.div_ceil(batch));
+        for start in (0..count).step_by(batch * BATCHES_PER_CHUNK) {
+            let chunk: Vec<usize> = (start..(start + batch * BATCHES_PER_CHUNK).min(count)).collect();
+            let game = RowBatches { explainer: self, data: &data.select_rows(&chunk), batch };
             let new = || PlayerFunctionals::new(slots.clone());
-            let parts = read(&game, (self.isa, &measure), watch, new)?;
+            let parts = accumulate(&game, (self.isa, &measure), control, new)?;
             for (part, rows) in parts.iter().zip(chunk.chunks(batch)) {
-                for (at, all) in part.values.chunks_exact(padded.max(1)).enumerate() {
-                    let (slot, r) = (at / rows.len(), rows[at % rows.len()]);
-                    let mut own =
-                        self.panels.iter().flat_map(|panel| &all[panel.from..panel.from + panel.own]);
-                    (0..n).zip(&mut own).for_each(|(i, value)| out[slot][(i, r)] = *value);
+                for (position, padded_values) in part.values.chunks_exact(padded.max(1)).enumerate() {
+                    let (slot, r) = (position / rows.len(), rows[position % rows.len()]);
+                    let mut unpadded_values = self
+                        .panels
+                        .iter()
+                        .flat_map(|panel| &padded_values[panel.from..panel.from + panel.unpadded_len]);
+                    (0..n).zip(&mut unpadded_values).for_each(|(i, value)| out[slot][(i, r)] = *value);
                 }
             }
         }
         Ok(out)
     }
 
-    pub(super) fn watch(&self) -> RunControl<'_> {
+    fn control(&self) -> RunControl<'_> {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 }

@@ -1,4 +1,5 @@
-//! How far values can move when a row moves a little: a bound for every row, from the norm of the model.
+//! Robustness: the largest change of values when a row moves a little, as a bound for every row from the norm
+//! of the model.
 //!
 //! A coalition's value is an inner product of the model's function f with `ψ_S(x) ⊗ μ`, where μ embeds what
 //! absent features are. If x moves to x', `|v_x(S) - v_x'(S)| ≤ ‖f‖ ‖ψ_S(x) - ψ_S(x')‖ ‖μ‖`, and a Shapley
@@ -24,27 +25,27 @@ pub(super) fn bound(
     let columns = model.columns();
     if delta.len() != columns.len() {
         return Err(Error::Shape {
-            what: "the list of perturbations".into(),
+            subject: "the list of perturbations".into(),
             unit: "numbers",
             expected: columns.len(),
-            found: delta.len(),
+            actual: delta.len(),
             why: format!("one a column: {}", listed(columns.iter().map(|c| &c.name))),
         });
     }
     if let Some(bad) = delta.iter().find(|d| d.is_nan() || **d < 0.0) {
         return Err(Error::parameter("perturbation", bad, "perturbations are not negative"));
     }
-    let hull = ColumnRanges::of(Columns::of(&model.support_points, 0), columns.len());
+    let hull = ColumnRanges::per_column(Columns::from_row(&model.support_points, 0), columns.len());
     let reach = ColumnRanges { u: hull.clone(), v: hull };
     let mut total = vec![0.0; model.outputs()];
     for term in &model.kernel.terms {
-        let own = feature_map_distance(term, delta)?;
+        let model_distance = feature_map_distance(term, delta)?;
         let distance = match embedding {
-            None => own,
+            None => model_distance,
             Some((kernel, ridge)) => {
-                let given = feature_map_distance(&kernel.terms[0], delta)?;
+                let conditioning_distance = feature_map_distance(&kernel.terms[0], delta)?;
                 // Everybody present is worth f(x), whatever the ridge.
-                own.max((own + given) / (2.0 * ridge.sqrt()))
+                model_distance.max((model_distance + conditioning_distance) / (2.0 * ridge.sqrt()))
             }
         };
         let gram = Kernel { terms: vec![Term { scale: 1.0, ..term.clone() }] }.gram(&model.support_points);
@@ -55,22 +56,22 @@ pub(super) fn bound(
         for (o, total) in total.iter_mut().enumerate() {
             let coef = model.coef.column(o);
             let size: f64 = coef.iter().map(|c| c.abs()).sum();
-            let off = f64::EPSILON / 2.0 * units * size;
+            let rounding = f64::EPSILON / 2.0 * units * size;
             // Not squared: coefficients can be large.
-            let norm = dot(&coef, &gram.matvec(&coef)).max(0.0).sqrt() + off.sqrt() * size.sqrt();
+            let norm = dot(&coef, &gram.matvec(&coef)).max(0.0).sqrt() + rounding.sqrt() * size.sqrt();
             *total += 2.0 * norm * term.scale.sqrt() * distance;
         }
     }
     Ok(total)
 }
 
-/// How many roundings a product of factors that are 1 at most can be off, as kernels are computed.
+/// The number of roundings in a product of factors that are at most 1, as kernels compute it.
 fn rounding_units(term: &Term, reach: &ColumnRanges, width: usize) -> f64 {
     let mut units = 0.0;
     for factor in &term.factors {
-        let own = factor.precision_of_all(reach);
+        let precision = factor.precision_of_all(reach);
         // `z ln(1/z)` is 1/e at most.
-        units += 1.0 + own.units + 0.368 * (own.per_log + 2.0 + width as f64);
+        units += 1.0 + precision.units + 0.368 * (precision.per_log + 2.0 + width as f64);
     }
     units
 }
@@ -79,11 +80,11 @@ fn rounding_units(term: &Term, reach: &ColumnRanges, width: usize) -> f64 {
 fn feature_map_distance(term: &Term, delta: &[f64]) -> Result<f64> {
     let mut fall = 0.0;
     for factor in &term.factors {
-        let own = factor.fall(delta).ok_or_else(|| {
+        let decrease = factor.fall(delta).ok_or_else(|| {
             let allowed = "a bound for all rows takes bounded factors: its values have no bound";
             Error::parameter("kernel", factor.formula(), allowed)
         })?;
-        fall = union_probability(fall, own);
+        fall = union_probability(fall, decrease);
     }
     // Up to a few roundings.
     Ok((2.0 * fall).sqrt() * (1.0 + 1e-12))

@@ -1,24 +1,25 @@
-//! How sure values are that come from coalitions, and what covariances have in common.
+//! Covariance of values that come from coalitions, and the functions that all covariances share.
 
 use rayon::prelude::*;
 
-use super::{Explainer, GameEngine, NO_POSTERIOR};
+use super::{Explainer, NO_POSTERIOR};
 use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance};
+use crate::explanation::{Exactness, Explanation, Provenance};
 use crate::index::ValueIndex;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::posterior::{Functionals, Posterior};
 use crate::table::{Player, Players, Table};
 
 impl Explainer<'_> {
     /// The [shares of the variance](Explainer::variance_shares) as an explanation, for tables, plots and
-    /// pages: its predictions are the variances of f at the rows, its base value that of the base value, and
-    /// values say by how much each player's being known moves the one towards the other. In the squared units
-    /// of the output; exact to rounding, of which there is no bound.
+    /// pages. Its predictions are the variances of f at the rows, its base value is the variance of the base
+    /// value, and the values say by how much knowing each player moves the one towards the other. In the
+    /// squared units of the output; exact up to rounding, for which no bound is stated.
     ///
     /// # Errors
     /// As [`variance_shares`](Explainer::variance_shares).
@@ -29,20 +30,15 @@ impl Explainer<'_> {
         let shares = self.variance_shares(rows)?;
         let data = rows.align_to(self.model.columns())?;
         let (n, p) = (data.rows(), self.groups().players().len());
-        let each = || (0..n).flat_map(|r| shares.iter().map(move |own| own.row(r)));
-        let game = match &self.engine {
-            GameEngine::Products(engine) => engine.game.name(),
-            GameEngine::Conditioning(_) | GameEngine::Probabilities(_) | GameEngine::Independent(_) => "",
-        };
-        let told =
-            "the variance of the output under the posterior, in squared units: how unsure the model is";
+        let share_rows = || (0..n).flat_map(|r| shares.iter().map(move |output_shares| output_shares.row(r)));
+        let variance_text = "the variance of the output under the posterior, in squared units";
         Ok(Explanation {
             index: ValueIndex::Shapley,
             players: self.groups().players().to_vec(),
             subsets: None,
             output_names: self.model.output_names.iter().map(|name| format!("variance of {name}")).collect(),
-            values: each().flat_map(|row| &row[..p]).copied().collect(),
-            base_values: each().map(|row| row[p]).collect(),
+            values: share_rows().flat_map(|row| &row[..p]).copied().collect(),
+            base_values: share_rows().map(|row| row[p]).collect(),
             predictions: posterior.variance(&data)?.data().to_vec(),
             data,
             row_numbers: (0..n).collect(),
@@ -50,16 +46,19 @@ impl Explainer<'_> {
             uncertainty: None,
             duels: None,
             provenance: Provenance {
-                game: game.into(),
+                game: self.engine.game_name().into(),
                 absent: self.describe_absence(),
                 model: self.model.facts(),
-                run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION")), Fact::new("explained", told)],
+                run: vec![
+                    CardEntry::new("riesz", env!("CARGO_PKG_VERSION")),
+                    CardEntry::new("explained", variance_text),
+                ],
             },
         })
     }
 }
 
-/// What is averaged over, where values are of players one by one.
+/// The measure over which values of single players are averaged.
 pub(super) fn player_measure(index: ValueIndex, recipe: &IndexComputation) -> Result<&InclusionMeasure> {
     match recipe {
         IndexComputation::Players(measure) => Ok(measure),
@@ -91,19 +90,20 @@ pub(super) fn by_coalitions(
     rows: &Table,
     (players, together): (usize, usize),
     posterior: &Posterior<'_>,
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     functionals: impl Fn(&Table, RowPairs) -> Result<Functionals>,
 ) -> Result<Vec<f64>> {
     let pairs = if posterior.prior_scale() > 0.0 { RowPairs::Same } else { RowPairs::None };
     let mut out = Vec::new();
-    watch.progress.start(rows.rows());
+    control.progress.start(rows.rows());
     for start in (0..rows.rows()).step_by(together) {
         let chunk: Vec<usize> = (start..rows.rows().min(start + together)).collect();
-        let all = check_finite(functionals(&rows.select_rows(&chunk), pairs)?)?;
-        let of = |r: usize| posterior.covariance(&select(&all, r * players..(r + 1) * players));
-        let found: Vec<Vec<Matrix>> = (0..chunk.len()).into_par_iter().map(of).collect();
-        found.iter().flatten().for_each(|covariance| out.extend(symmetric_entries(covariance)));
-        chunk.iter().for_each(|_| watch.step());
+        let chunk_functionals = check_finite(functionals(&rows.select_rows(&chunk), pairs)?)?;
+        let row_covariance =
+            |r: usize| posterior.covariance(&select(&chunk_functionals, r * players..(r + 1) * players));
+        let covariances: Vec<Vec<Matrix>> = (0..chunk.len()).into_par_iter().map(row_covariance).collect();
+        covariances.iter().flatten().for_each(|covariance| out.extend(symmetric_entries(covariance)));
+        chunk.iter().for_each(|_| control.step());
     }
     Ok(out)
 }
@@ -119,24 +119,26 @@ pub(super) fn reject_skew(mirror: Option<&[usize]>) -> Result<()> {
     Err(Error::parameter("game", "observational", allowed))
 }
 
-/// Some of many functionals.
-fn select(all: &Functionals, some: std::ops::Range<usize>) -> Functionals {
-    let of = |matrix: &Matrix, rows: std::ops::Range<usize>| {
-        let (count, own) = (rows.len(), rows.flat_map(|i| &matrix.row(i)[some.clone()]).copied().collect());
-        Matrix::from_row_major(count, some.len(), own)
+/// Selects a range of functionals.
+fn select(functionals: &Functionals, range: std::ops::Range<usize>) -> Functionals {
+    let selected = |matrix: &Matrix, rows: std::ops::Range<usize>| {
+        let (count, entries) =
+            (rows.len(), rows.flat_map(|i| &matrix.row(i)[range.clone()]).copied().collect());
+        Matrix::from_row_major(count, range.len(), entries)
     };
     Functionals {
-        columns: of(&all.columns, 0..all.columns.rows()),
-        prior_scale: of(&all.prior_scale, some.clone()),
-        constants: all.constants[some.clone()].to_vec(),
+        columns: selected(&functionals.columns, 0..functionals.columns.rows()),
+        prior_scale: selected(&functionals.prior_scale, range.clone()),
+        constants: functionals.constants[range.clone()].to_vec(),
     }
 }
 
-/// The entries of a covariance, which rounding may leave less than symmetric, and a variance of 0 below it.
+/// The entries of a covariance, made symmetric and with variances of at least 0, both of which rounding may
+/// violate.
 pub(super) fn symmetric_entries(covariance: &Matrix) -> impl Iterator<Item = f64> {
     let p = covariance.rows();
-    (0..p * p).map(move |at| {
-        let (j, l) = (at / p, at % p);
+    (0..p * p).map(move |position| {
+        let (j, l) = (position / p, position % p);
         if j == l {
             return covariance[(j, j)].max(0.0);
         }
@@ -144,13 +146,13 @@ pub(super) fn symmetric_entries(covariance: &Matrix) -> impl Iterator<Item = f64
     })
 }
 
-/// The functionals, if they are numbers.
-pub(super) fn check_finite(all: Functionals) -> Result<Functionals> {
-    if all.columns.data().iter().chain(all.prior_scale.data()).any(|v| !v.is_finite()) {
+/// Checks that the functionals are finite numbers.
+pub(super) fn check_finite(functionals: Functionals) -> Result<Functionals> {
+    if functionals.columns.data().iter().chain(functionals.prior_scale.data()).any(|v| !v.is_finite()) {
         return Err(Error::Overflow {
-            what: "a covariance of values".into(),
+            subject: "a covariance of values".into(),
             remedy: "rows are too far from the data the model was fitted on",
         });
     }
-    Ok(all)
+    Ok(functionals)
 }

@@ -1,25 +1,21 @@
-//! Means of explained rows. Values are linear in the model's output, so what a mean of outputs is made of is
-//! the mean of their values: the values of one item against many, of a set of matches, or of two bags, of
-//! which the log odds are the mean of those of their members.
+//! Means of explained rows. Values are linear in the model's output, so the explanation of a mean of outputs
+//! is the mean of the rows' values: for example, the values of one item against many, of a set of matches, or
+//! of two bags whose log odds are the mean of those of their members.
 
 use std::collections::BTreeSet;
 
-use super::{Duel, Exactness, Explanation, Fact};
+use super::{Duel, Exactness, Explanation};
 use crate::error::{Error, Result};
 use crate::linalg::Sparse;
+use crate::model_card::CardEntry;
 use crate::table::{Column, ColumnKind, Table};
 
 /// The level of a category in which the rows of a mean differ.
 const MIXED_LEVEL: &str = "(various)";
 
 impl Explanation {
-    /// Weighted means of rows, one a column of `weights` (rows × means), whose weights need not sum up to 1:
-    /// the explanation of the same mean of predictions.
-    ///
-    /// Data are means, too, or the category that all rows of a mean share. A bound is the mean of the rows'
-    /// bounds and what rounding adds; a standard error their mean, which is no less than that of the mean,
-    /// whatever rows have in common. How values of one row vary with those of another is not kept, so of a
-    /// mean over several rows nothing is said of how sure the model is.
+    /// Weighted means of rows, one for each column of `weights` (rows × means), whose weights need not sum to
+    /// 1: the explanation of the same means of predictions.
     ///
     /// A duel the other way round has the same values with the opposite sign, so a mean over both orders is
     /// 0: say which item stands left, for example who won.
@@ -45,21 +41,26 @@ impl Explanation {
     pub fn average(&self, weights: &Sparse) -> Result<Self> {
         if weights.rows() != self.rows() {
             return Err(Error::Shape {
-                what: "the weights of a mean".into(),
+                subject: "the weights of a mean".into(),
                 unit: "rows",
                 expected: self.rows(),
-                found: weights.rows(),
+                actual: weights.rows(),
                 why: "one a row of the explanation".into(),
             });
         }
         let shares = (0..weights.cols()).map(|k| shares(weights, k)).collect::<Result<Vec<_>>>()?;
         let (m, s) = (self.outputs(), self.sets());
         let mean = |list: &[f64], width: usize| -> Vec<f64> {
-            let of = |own: &RowWeights, at: usize| own.iter().map(|(i, w)| w * list[i * width + at]).sum();
-            shares.iter().flat_map(|own| (0..width).map(move |at| of(own, at))).collect()
+            let weighted = |row_weights: &RowWeights, index: usize| {
+                row_weights.iter().map(|(i, w)| w * list[i * width + index]).sum()
+            };
+            shares
+                .iter()
+                .flat_map(|row_weights| (0..width).map(move |index| weighted(row_weights, index)))
+                .collect()
         };
         let (first, rows): (Vec<usize>, Vec<RowWeights>) =
-            shares.iter().map(|own| (own[0].0, own.clone())).unzip();
+            shares.iter().map(|row_weights| (row_weights[0].0, row_weights.clone())).unzip();
         let (sets, outputs): (Vec<_>, Vec<_>) = ((0..s).collect(), (0..m).collect());
         let exactness = match &self.exactness {
             Exactness::Exact { bound } => Exactness::Exact { bound: self.rounded(&rows, mean(bound, m)) },
@@ -68,43 +69,45 @@ impl Explanation {
             }
             Exactness::Unstated => Exactness::Unstated,
         };
-        // How sure one row is, is known.
-        let alone = rows.iter().all(|own| own.len() == 1);
-        let uncertainty = if alone { self.select(&first, &sets, &outputs).uncertainty } else { None };
+        // The uncertainty of a single row is known.
+        let is_selection = rows.iter().all(|row_weights| row_weights.len() == 1);
+        let uncertainty = if is_selection { self.select(&first, &sets, &outputs).uncertainty } else { None };
         let mut provenance = self.provenance.clone();
-        if !alone {
-            provenance.run.push(Fact::new("mean", self.describe_rows(&rows)));
+        if !is_selection {
+            provenance.run.push(CardEntry::new("mean", self.describe_rows(&rows)));
         }
         Ok(Self {
             values: mean(&self.values, m * s),
             base_values: mean(&self.base_values, m),
             predictions: mean(&self.predictions, m),
             data: self.mean_data(&rows)?,
-            row_numbers: if alone {
+            row_numbers: if is_selection {
                 first.iter().map(|&i| self.row_numbers[i]).collect()
             } else {
                 (0..rows.len()).collect()
             },
             exactness,
             uncertainty,
-            duels: self.duels.as_ref().map(|all| rows.iter().map(|own| common_item_name(all, own)).collect()),
+            duels: self
+                .duels
+                .as_ref()
+                .map(|names| rows.iter().map(|row_weights| common_item_name(names, row_weights)).collect()),
             provenance,
             ..self.select(&[], &sets, &outputs)
         })
     }
 
-    /// Bounds of means: what rounding adds to the mean of bounds, that of shares, products and sums, and of
-    /// the residual.
+    /// Bounds of means: the mean of bounds plus the rounding of weights, products, sums and the residual.
     fn rounded(&self, means: &[RowWeights], mut bound: Vec<f64>) -> Vec<f64> {
         let (m, s) = (self.outputs(), self.sets());
-        for (k, own) in means.iter().enumerate() {
+        for (k, row_weights) in means.iter().enumerate() {
             for o in 0..m {
                 let size = |i: usize| -> f64 {
                     let values: f64 = self.row_values(i, o).iter().map(|v| v.abs()).sum();
                     self.predictions[i * m + o].abs() + self.base_values[i * m + o].abs() + values
                 };
-                let size: f64 = own.iter().map(|&(i, w)| w * size(i)).sum();
-                bound[k * m + o] += (own.len() + s + 4) as f64 * f64::EPSILON * size;
+                let size: f64 = row_weights.iter().map(|&(i, w)| w * size(i)).sum();
+                bound[k * m + o] += (row_weights.len() + s + 4) as f64 * f64::EPSILON * size;
             }
         }
         bound
@@ -116,12 +119,16 @@ impl Explanation {
         for (j, column) in columns.iter_mut().enumerate() {
             let cells = self.data.column(j);
             let Column { kind: ColumnKind::Categorical { levels }, .. } = column else {
-                values.extend(means.iter().map(|own| own.iter().map(|(i, w)| w * cells[*i]).sum::<f64>()));
+                values.extend(
+                    means
+                        .iter()
+                        .map(|row_weights| row_weights.iter().map(|(i, w)| w * cells[*i]).sum::<f64>()),
+                );
                 continue;
             };
-            for own in means {
-                let code = cells[own[0].0];
-                if own.iter().all(|(i, _)| cells[*i] == code) {
+            for row_weights in means {
+                let code = cells[row_weights[0].0];
+                if row_weights.iter().all(|(i, _)| cells[*i] == code) {
                     values.push(code);
                     continue;
                 }
@@ -135,11 +142,11 @@ impl Explanation {
         Table::from_column_major(columns, means.len(), values)
     }
 
-    /// What means are over, for people.
+    /// Describes the rows that means are over.
     fn describe_rows(&self, means: &[RowWeights]) -> String {
         let counts = || means.iter().map(Vec::len);
-        let (few, many) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        let over = if few == many { few.to_string() } else { format!("{few} to {many}") };
+        let (fewest, largest) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+        let over = if fewest == largest { fewest.to_string() } else { format!("{fewest} to {largest}") };
         let [_, rows] = self.row_words();
         match self.duels {
             Some(_) => format!(
@@ -159,24 +166,24 @@ fn shares(weights: &Sparse, k: usize) -> Result<RowWeights> {
         let allowed = "weights are numbers from 0 on, of which some are more";
         Err(Error::parameter(format!("weight of mean {}", k + 1), value, allowed))
     };
-    let all: RowWeights = weights.column(k).collect();
-    if let Some((_, wrong)) = all.iter().find(|(_, w)| *w < 0.0) {
+    let row_weights: RowWeights = weights.column(k).collect();
+    if let Some((_, wrong)) = row_weights.iter().find(|(_, w)| *w < 0.0) {
         return bad(*wrong);
     }
-    let total: f64 = all.iter().map(|(_, w)| w).sum();
+    let total: f64 = row_weights.iter().map(|(_, w)| w).sum();
     if !(total > 0.0 && total.is_finite()) {
         return bad(total);
     }
-    Ok(all.into_iter().filter(|(_, w)| *w > 0.0).map(|(i, w)| (i, w / total)).collect())
+    Ok(row_weights.into_iter().filter(|(_, w)| *w > 0.0).map(|(i, w)| (i, w / total)).collect())
 }
 
-/// What several duels are called: by the item that is in all of them on that side, or by how many there are.
-fn common_item_name(all: &[Duel], own: &RowWeights) -> Duel {
-    if let [(i, _)] = own[..] {
-        return all[i].clone();
+/// The name of a mean of duels: the item that is on that side of all of them, or the number of items.
+fn common_item_name(duels: &[Duel], row_weights: &RowWeights) -> Duel {
+    if let [(i, _)] = row_weights[..] {
+        return duels[i].clone();
     }
     let side = |name: fn(&Duel) -> &String| {
-        let names: BTreeSet<&String> = own.iter().map(|(i, _)| name(&all[*i])).collect();
+        let names: BTreeSet<&String> = row_weights.iter().map(|(i, _)| name(&duels[*i])).collect();
         match names.first() {
             Some(name) if names.len() == 1 => (*name).clone(),
             _ => format!("{} items", names.len()),
@@ -188,73 +195,80 @@ fn common_item_name(all: &[Duel], own: &RowWeights) -> Duel {
 #[cfg(test)]
 mod tests {
     use super::super::tests::example;
-    use super::super::{Spread, Uncertainty, UncertaintySource, WinProbability};
+    use super::super::{Dispersion, Uncertainty, UncertaintySource, WinProbability};
     use super::*;
 
     fn means(columns: &[&[(usize, f64)]]) -> Sparse {
-        Sparse::from_columns(2, columns.iter().map(|own| own.to_vec())).unwrap()
+        Sparse::from_columns(2, columns.iter().map(|column| column.to_vec())).unwrap()
     }
 
     #[test]
     fn means_add_up_and_say_what_is_not_known() {
-        let mut all = example();
-        all.uncertainty = Some(Uncertainty {
-            spread: Spread::Sd(vec![0.1; 12]),
+        let mut two_rows = example();
+        two_rows.uncertainty = Some(Uncertainty {
+            dispersion: Dispersion::Sd(vec![0.1; 12]),
             source: Some(UncertaintySource::Posterior),
         });
-        let chance =
+        let win_probability =
             Some(WinProbability { probability: 0.7, interval: [0.6, 0.8], tie: None, superiority: 0.9 });
-        let duel = |left: &str, right: &str| Duel {
-            left: left.into(),
-            right: right.into(),
-            win_probability: chance,
-        };
-        all.duels = Some(vec![duel("a", "b"), duel("a", "c")]);
-        let found = all.average(&means(&[&[(0, 2.0), (1, 6.0)], &[(1, 5.0)]])).unwrap();
-        found.validate().unwrap();
+        let duel = |left: &str, right: &str| Duel { left: left.into(), right: right.into(), win_probability };
+        two_rows.duels = Some(vec![duel("a", "b"), duel("a", "c")]);
+        let means_of_rows = two_rows.average(&means(&[&[(0, 2.0), (1, 6.0)], &[(1, 5.0)]])).unwrap();
+        means_of_rows.validate().unwrap();
         for v in 0..6 {
-            let expected = 0.25 * all.values[v] + 0.75 * all.values[6 + v];
-            assert!((found.values[v] - expected).abs() < 1e-16, "{v}");
-            assert_eq!(found.values[6 + v], all.values[6 + v]);
+            let expected = 0.25 * two_rows.values[v] + 0.75 * two_rows.values[6 + v];
+            assert!((means_of_rows.values[v] - expected).abs() < 1e-16, "{v}");
+            assert_eq!(means_of_rows.values[6 + v], two_rows.values[6 + v]);
         }
-        assert_eq!((found.data.row(0), found.data.row(1)), (vec![3.25, 4.25, 5.25], vec![4.0, 5.0, 6.0]));
+        assert_eq!(
+            (means_of_rows.data.row(0), means_of_rows.data.row(1)),
+            (vec![3.25, 4.25, 5.25], vec![4.0, 5.0, 6.0])
+        );
         // It checks itself, and would fail for what is off by more than rounding.
-        let Exactness::Exact { bound } = &found.exactness else { panic!("it was exact") };
-        assert!(found.certificate().unwrap().holds && bound.iter().all(|b| (1e-15..1e-13).contains(b)));
-        assert!(found.uncertainty.is_none(), "of a mean over two rows nothing is known");
-        let duels = found.duels.as_ref().unwrap();
+        let Exactness::Exact { bound } = &means_of_rows.exactness else { panic!("it was exact") };
+        assert!(
+            means_of_rows.certificate().unwrap().holds && bound.iter().all(|b| (1e-15..1e-13).contains(b))
+        );
+        assert!(means_of_rows.uncertainty.is_none(), "of a mean over two rows nothing is known");
+        let duels = means_of_rows.duels.as_ref().unwrap();
         assert_eq!(duels[0], Duel { left: "a".into(), right: "2 items".into(), win_probability: None });
         assert_eq!(duels[1], duel("a", "c"));
-        assert!(found.provenance.run[0].value.contains("1 to 2 duels, as they look to the item on the left"));
+        assert!(
+            means_of_rows.provenance.run[0]
+                .value
+                .contains("1 to 2 duels, as they look to the item on the left")
+        );
         // One row alone is as sure as it was.
-        let alone = all.average(&means(&[&[(1, 0.5)]])).unwrap();
-        assert_eq!(alone.uncertainty, all.select_rows(&[1]).uncertainty);
-        assert_eq!(alone.values, all.select_rows(&[1]).values);
+        let single = two_rows.average(&means(&[&[(1, 0.5)]])).unwrap();
+        assert_eq!(single.uncertainty, two_rows.select_rows(&[1]).uncertainty);
+        assert_eq!(single.values, two_rows.select_rows(&[1]).values);
         // Standard errors may be of the same draws: theirs do not shrink.
-        all.exactness = Exactness::Estimated { std_error: vec![0.5; 12], sampling: None };
+        two_rows.exactness = Exactness::Estimated { std_error: vec![0.5; 12], sampling: None };
         let Exactness::Estimated { std_error, .. } =
-            all.average(&means(&[&[(0, 1.0), (1, 1.0)]])).unwrap().exactness
+            two_rows.average(&means(&[&[(0, 1.0), (1, 1.0)]])).unwrap().exactness
         else {
             panic!("it was estimated")
         };
         assert_eq!(std_error, [0.5; 6]);
         for (wrong, words) in [(vec![(0, -1.0), (1, 2.0)], "-1"), (vec![(0, 0.0)], "0"), (vec![], "0")] {
-            let error = all.average(&means(&[&wrong])).unwrap_err().to_string();
+            let error = two_rows.average(&means(&[&wrong])).unwrap_err().to_string();
             assert!(error.contains("weight of mean 1") && error.contains(words), "{error}");
         }
-        let more = Sparse::from_columns(3, [[(0, 1.0)]]).unwrap();
-        assert!(all.average(&more).unwrap_err().to_string().contains("one a row of the explanation"));
+        let too_long = Sparse::from_columns(3, [[(0, 1.0)]]).unwrap();
+        assert!(
+            two_rows.average(&too_long).unwrap_err().to_string().contains("one a row of the explanation")
+        );
     }
 
     #[test]
     fn categories_are_shared_or_various() {
-        let mut all = example();
-        let mut columns = all.data.columns().to_vec();
+        let mut explanation = example();
+        let mut columns = explanation.data.columns().to_vec();
         columns[1].kind = ColumnKind::Categorical { levels: vec!["x".into(), "y".into()] };
-        all.data = Table::from_column_major(columns, 2, vec![1.0, 3.0, 0.0, 1.0, 5.0, 5.0]).unwrap();
-        let found = all.average(&means(&[&[(0, 1.0), (1, 1.0)], &[(0, 1.0), (1, 0.0)]])).unwrap();
-        found.validate().unwrap();
-        let name = |i: usize| found.data.columns()[1].format(found.data.get(i, 1));
+        explanation.data = Table::from_column_major(columns, 2, vec![1.0, 3.0, 0.0, 1.0, 5.0, 5.0]).unwrap();
+        let averaged = explanation.average(&means(&[&[(0, 1.0), (1, 1.0)], &[(0, 1.0), (1, 0.0)]])).unwrap();
+        averaged.validate().unwrap();
+        let name = |i: usize| averaged.data.columns()[1].format(averaged.data.get(i, 1));
         assert_eq!([name(0), name(1)], ["(various)", "x"]);
     }
 }

@@ -1,5 +1,4 @@
-//! Which duels the rows of an explanation are. What is written for people (pages, plots, tables) calls rows
-//! by these names.
+//! The duels of an explanation's rows. Pages, plots and tables call rows by these names.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,16 +20,15 @@ pub struct Duel {
 /// Who is likely to win a duel, and how sure that is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WinProbability {
-    /// That the left one wins, averaged over the posterior.
+    /// The probability that the left item wins, averaged over the posterior.
     pub probability: f64,
     /// A 95 % interval of the probability that the left one wins: that at either end of the central interval
     /// of the log odds. Where `probability`, a mean, lies beyond one of them, the interval reaches to it.
     pub interval: [f64; 2],
-    /// That neither wins, averaged over the posterior; `None` where ties are no outcome of their own.
+    /// The probability of a tie, averaged over the posterior; `None` where ties are no outcome of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie: Option<f64>,
-    /// How sure it is that the left one is the better one: the posterior probability that its advantage is
-    /// positive.
+    /// The posterior probability that the left item's advantage is positive.
     pub superiority: f64,
 }
 
@@ -53,7 +51,7 @@ impl Duel {
 }
 
 impl Explanation {
-    /// What a row is called, and several: "duel" and "duels" where they are.
+    /// The words for one row and for several: "duel" and "duels" where rows are duels.
     pub fn row_words(&self) -> [&'static str; 2] {
         if self.duels.is_some() { ["duel", "duels"] } else { ["row", "rows"] }
     }
@@ -67,16 +65,16 @@ impl Explanation {
     }
 }
 
-/// Whether these are so many duels with probabilities.
+/// Checks that these are `rows` duels with valid probabilities.
 pub(super) fn validate(duels: &[Duel], rows: usize) -> Result<()> {
     let broken = |problem: String| Err(Error::Format { problem });
     if duels.len() != rows {
         return broken(format!("the explanation names {} duels and has {rows} rows", duels.len()));
     }
-    let chances = duels.iter().filter_map(|duel| duel.win_probability);
-    for WinProbability { probability, interval: [low, high], tie, superiority } in chances {
-        let all = [probability, low, high, superiority, tie.unwrap_or(0.0)];
-        if all.iter().any(|p| !(0.0..=1.0).contains(p)) {
+    let win_probabilities = duels.iter().filter_map(|duel| duel.win_probability);
+    for WinProbability { probability, interval: [low, high], tie, superiority } in win_probabilities {
+        let probabilities = [probability, low, high, superiority, tie.unwrap_or(0.0)];
+        if probabilities.iter().any(|p| !(0.0..=1.0).contains(p)) {
             return broken("the explanation has a probability of a duel that is not from 0 to 1".into());
         }
     }

@@ -1,5 +1,4 @@
-//! Probabilities of normal numbers, one and two at a time, which say how likely it is that one value exceeds
-//! another.
+//! Probabilities of one and of two normal variables, for the probability that one value exceeds another.
 
 use statrs::distribution::ContinuousCDF;
 
@@ -39,31 +38,32 @@ pub(super) fn same_sign(means: [f64; 2], variances: [f64; 2], covariance: f64) -
 }
 
 /// P(X > h, Y > k) for standard normal X and Y of correlation r, to about 1e-15. Source: Drezner and
-/// Wesolowsky 1990, as Genz 2004 mended it for correlations near 1.
+/// Wesolowsky 1990, with the correction of Genz 2004 for correlations near 1.
 fn above(h: f64, k: f64, r: f64) -> f64 {
     const TURN: f64 = 2.0 * std::f64::consts::PI;
     let nodes = InclusionMeasure::Lebesgue.rule(20);
     if r.abs() < 0.925 {
-        let (half, angle) = ((h * h + k * k) / 2.0, r.asin());
-        let at = |Node { t, weight, .. }: &Node| {
+        let (mean_square, angle) = ((h * h + k * k) / 2.0, r.asin());
+        let term = |Node { t, weight, .. }: &Node| {
             let s = (angle * t).sin();
-            weight * ((s * h * k - half) / (1.0 - s * s)).exp()
+            weight * ((s * h * k - mean_square) / (1.0 - s * s)).exp()
         };
-        return nodes.iter().map(at).sum::<f64>() * angle / TURN + cdf(-h) * cdf(-k);
+        return nodes.iter().map(term).sum::<f64>() * angle / TURN + cdf(-h) * cdf(-k);
     }
     // Around the limit: r = 1 or -1.
     let k = if r < 0.0 { -k } else { k };
     let hk = h * k;
     let mut near = 0.0;
     if r.abs() < 1.0 {
-        let rest = (1.0 - r) * (1.0 + r);
-        let (a, gap) = (rest.sqrt(), (h - k) * (h - k));
+        let one_minus_square = (1.0 - r) * (1.0 + r);
+        let (a, gap) = (one_minus_square.sqrt(), (h - k) * (h - k));
         let (c, d) = ((4.0 - hk) / 8.0, (12.0 - hk) / 16.0);
-        let power = -(gap / rest + hk) / 2.0;
+        let power = -(gap / one_minus_square + hk) / 2.0;
         if power > -100.0 {
             near = a
                 * power.exp()
-                * (1.0 - c * (gap - rest) * (1.0 - d * gap / 5.0) / 3.0 + c * d * rest * rest / 5.0);
+                * (1.0 - c * (gap - one_minus_square) * (1.0 - d * gap / 5.0) / 3.0
+                    + c * d * one_minus_square * one_minus_square / 5.0);
         }
         if -hk < 100.0 {
             let b = gap.sqrt();
@@ -73,7 +73,7 @@ fn above(h: f64, k: f64, r: f64) -> f64 {
                 * b
                 * (1.0 - c * gap * (1.0 - d * gap / 5.0) / 3.0);
         }
-        let at = |Node { t, weight, .. }: &Node| {
+        let term = |Node { t, weight, .. }: &Node| {
             let x = (a * t) * (a * t);
             let (root, power) = ((1.0 - x).sqrt(), -(gap / x + hk) / 2.0);
             if power <= -100.0 {
@@ -82,7 +82,7 @@ fn above(h: f64, k: f64, r: f64) -> f64 {
             let exact = (-hk * x / (2.0 * (1.0 + root) * (1.0 + root))).exp() / root;
             a * weight * power.exp() * (exact - (1.0 + c * x * (1.0 + d * x)))
         };
-        near = -(near + nodes.iter().map(at).sum::<f64>()) / TURN;
+        near = -(near + nodes.iter().map(term).sum::<f64>()) / TURN;
     }
     if r > 0.0 {
         near + cdf(-h.max(k))
@@ -98,7 +98,7 @@ fn above(h: f64, k: f64, r: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Against closed forms, and numbers from adaptive quadrature with 40 digits (mpmath).
+    /// Quadrant probabilities agree with closed forms, and with adaptive quadrature with 40 digits (mpmath).
     #[test]
     fn quadrants_are_those_of_known_cases() {
         for r in [-1.0, -0.99, -0.93, -0.5, 0.0, 0.3, 0.92, 0.93, 0.999, 1.0_f64] {
@@ -106,8 +106,8 @@ mod tests {
             assert!((above(0.0, 0.0, r) - origin).abs() < 1e-15, "{r}");
             for (h, k) in [(0.3, -1.2), (2.0, 1.9), (-0.7, 0.7), (-3.0, -2.5)] {
                 // All four quadrants, of which two turn about.
-                let all = above(h, k, r) + above(-h, k, -r) + above(h, -k, -r) + above(-h, -k, r);
-                assert!((all - 1.0).abs() < 1e-14, "{h} {k} {r}: {all}");
+                let total = above(h, k, r) + above(-h, k, -r) + above(h, -k, -r) + above(-h, -k, r);
+                assert!((total - 1.0).abs() < 1e-14, "{h} {k} {r}: {total}");
             }
         }
         for (h, k, r, truth) in KNOWN {

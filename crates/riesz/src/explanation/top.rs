@@ -1,4 +1,4 @@
-//! The strongest interactions of pairs, where there are too many pairs to list.
+//! The largest pair interactions, where there are too many pairs to list.
 
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ pub struct TopInteractions {
     /// Names of the model's outputs.
     pub output_names: Vec<String>,
     /// Rows × outputs.
-    pub found: Vec<Strongest>,
+    pub by_game: Vec<Strongest>,
     /// The number of each row in its source, from 0.
     pub row_numbers: Vec<usize>,
     /// Model card and run.
@@ -34,7 +34,7 @@ pub struct Strongest {
     pub bound: f64,
     /// A proved bound on the size of the true value of every pair that is not listed.
     pub left_out: f64,
-    /// How many pairs the search looked at.
+    /// The number of pairs that the search examined.
     pub searched: usize,
 }
 
@@ -66,37 +66,42 @@ impl Pair {
 }
 
 impl Strongest {
-    /// Of the largest pairs, the next among them if there is one, of so many players: `count` are listed, and
-    /// those that were not valued are no larger than `rest`.
-    pub(crate) fn new(mut pairs: Vec<Pair>, count: usize, (players, bound): (usize, f64), rest: f64) -> Self {
+    /// From the largest pairs of a game with this number of players, in order, including the next one if
+    /// there is one: `count` are listed, and pairs that were not valued are no larger than `unvalued_bound`.
+    pub(crate) fn new(
+        mut pairs: Vec<Pair>,
+        count: usize,
+        (players, bound): (usize, f64),
+        unvalued_bound: f64,
+    ) -> Self {
         let next = pairs.get(count).map_or(0.0, |pair| pair.value.abs());
         pairs.truncate(count);
-        let all = players * players.saturating_sub(1) / 2;
-        let left_out = if pairs.len() == all { 0.0 } else { next.max(rest) + bound };
-        Self { pairs, bound, left_out, searched: all }
+        let total = players * players.saturating_sub(1) / 2;
+        let left_out = if pairs.len() == total { 0.0 } else { next.max(unvalued_bound) + bound };
+        Self { pairs, bound, left_out, searched: total }
     }
 
-    /// Whether no pair that is not listed is larger than one that is, but for what values are off: so it is
-    /// unless the search was given a limit.
+    /// Whether no unlisted pair is larger than a listed one, up to the error of values: this holds unless the
+    /// search was given a limit.
     pub fn is_complete(&self) -> bool {
-        let least = self.pairs.last().map_or(0.0, |pair| pair.value.abs());
-        self.left_out <= least + 2.0 * self.bound
+        let smallest = self.pairs.last().map_or(0.0, |pair| pair.value.abs());
+        self.left_out <= smallest + 2.0 * self.bound
     }
 }
 
 impl TopInteractions {
-    /// The `count` strongest pairs of each row and output of an explanation that has values of all pairs.
+    /// The `count` largest pairs of each row and output of an explanation that has values of all pairs.
     ///
     /// # Errors
     /// [`Error::Parameter`] if it has none, or they are not exact, or `count` is 0.
-    pub fn of(explanation: &Explanation, count: usize) -> Result<Self> {
+    pub fn from_explanation(explanation: &Explanation, count: usize) -> Result<Self> {
         check(explanation.index, count)?;
         let (Exactness::Exact { bound }, true) = (&explanation.exactness, explanation.is_complete()) else {
             let allowed = "the strongest pairs are found among exact values of all";
             return Err(Error::parameter("index", explanation.index, allowed));
         };
         let (m, players) = (explanation.outputs(), explanation.players.len());
-        let found = (0..explanation.rows() * m).zip(bound).map(|(g, bound)| {
+        let by_game = (0..explanation.rows() * m).zip(bound).map(|(g, bound)| {
             let values = explanation.row_values(g / m, g % m).iter();
             let pairs =
                 explanation.subsets.iter().flatten().zip(values).filter_map(|(set, &value)| match set[..] {
@@ -110,7 +115,7 @@ impl TopInteractions {
             index: explanation.index,
             players: explanation.players.clone(),
             output_names: explanation.output_names.clone(),
-            found: found.collect(),
+            by_game: by_game.collect(),
             row_numbers: explanation.row_numbers.clone(),
             provenance: explanation.provenance.clone(),
         })
@@ -126,9 +131,9 @@ impl TopInteractions {
         self.output_names.len()
     }
 
-    /// Those of row `i`, output `o`.
+    /// The largest pairs of row `i`, output `o`.
     pub fn of_row(&self, i: usize, o: usize) -> &Strongest {
-        &self.found[i * self.outputs() + o]
+        &self.by_game[i * self.outputs() + o]
     }
 }
 

@@ -1,8 +1,9 @@
-//! How sure values are of the model: what it does not know of f, as against what the computation leaves open
-//! ([`Exactness`](super::Exactness)).
+//! Posterior uncertainty of values: the part that comes from the model's uncertainty about f, in contrast to
+//! the error of the computation ([`Exactness`](super::Exactness)).
 //!
 //! Values are linear in f, so where f is a Gaussian process they are jointly normal: their means are the
-//! values, and their covariance says how sure each is, and which of two is larger.
+//! values, and their covariance gives the standard deviation of each and the probability that one exceeds
+//! another.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,20 +12,21 @@ use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 
-/// How sure values are.
+/// Posterior uncertainty of values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Uncertainty {
-    /// How far values may be off, and together or each alone.
-    pub spread: Spread,
-    /// Where it comes from; `None` if a table does not say.
+    /// The covariance or the standard deviations.
+    #[serde(rename = "spread")]
+    pub dispersion: Dispersion,
+    /// The source of the uncertainty; `None` if a table does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<UncertaintySource>,
 }
 
-/// How far values may be off.
+/// Covariance or standard deviations of values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Spread {
+pub enum Dispersion {
     /// The covariance of the values of all sets, in each row and output: rows × outputs × sets × sets.
     Covariance(Vec<f64>),
     /// Standard deviations alone, in the layout of [`Explanation::values`]: what a table holds.
@@ -83,81 +85,83 @@ pub struct Proportion {
 impl Uncertainty {
     /// Its numbers, and how many of them a value has, of so many sets.
     fn numbers(&self, sets: usize) -> (&[f64], usize) {
-        match &self.spread {
-            Spread::Covariance(numbers) => (numbers, sets),
-            Spread::Sd(numbers) => (numbers, 1),
+        match &self.dispersion {
+            Dispersion::Covariance(numbers) => (numbers, sets),
+            Dispersion::Sd(numbers) => (numbers, 1),
         }
     }
 
     fn map(&self, numbers: Vec<f64>) -> Self {
-        let spread = match self.spread {
-            Spread::Covariance(_) => Spread::Covariance(numbers),
-            Spread::Sd(_) => Spread::Sd(numbers),
+        let dispersion = match self.dispersion {
+            Dispersion::Covariance(_) => Dispersion::Covariance(numbers),
+            Dispersion::Sd(_) => Dispersion::Sd(numbers),
         };
-        Self { spread, ..*self }
+        Self { dispersion, ..*self }
     }
 
     /// Whether both are of one kind and source.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(&self.spread) == std::mem::discriminant(&other.spread)
+        std::mem::discriminant(&self.dispersion) == std::mem::discriminant(&other.dispersion)
             && self.source == other.source
     }
 
-    /// Those of some games (row and output) and sets, of so many.
-    pub(super) fn select(&self, games: &[usize], sets: &[usize], of: usize) -> Self {
-        let (all, width) = self.numbers(of);
+    /// The uncertainty of a selection of games (row and output) and sets; `set_count` is the number of sets.
+    pub(super) fn select(&self, games: &[usize], sets: &[usize], set_count: usize) -> Self {
+        let (numbers, width) = self.numbers(set_count);
         let across = |game: usize, k: usize| -> Vec<f64> {
-            let own = &all[(game * of + k) * width..(game * of + k + 1) * width];
-            match self.spread {
-                Spread::Covariance(_) => sets.iter().map(|l| own[*l]).collect(),
-                Spread::Sd(_) => own.to_vec(),
+            let row = &numbers[(game * set_count + k) * width..(game * set_count + k + 1) * width];
+            match self.dispersion {
+                Dispersion::Covariance(_) => sets.iter().map(|l| row[*l]).collect(),
+                Dispersion::Sd(_) => row.to_vec(),
             }
         };
         self.map(games.iter().flat_map(|game| sets.iter().flat_map(|k| across(*game, *k))).collect())
     }
 
-    /// Puts the rows of one that is [like](Self::is_like) it below its own.
-    pub(super) fn append(&mut self, more: Self) {
-        let (Spread::Covariance(more) | Spread::Sd(more)) = more.spread;
-        let (Spread::Covariance(all) | Spread::Sd(all)) = &mut self.spread;
-        all.extend(more);
+    /// Appends the rows of an uncertainty of the [same kind](Self::is_like).
+    pub(super) fn append(&mut self, other: Self) {
+        let (Dispersion::Covariance(new_numbers) | Dispersion::Sd(new_numbers)) = other.dispersion;
+        let (Dispersion::Covariance(numbers) | Dispersion::Sd(numbers)) = &mut self.dispersion;
+        numbers.extend(new_numbers);
     }
 
-    /// Puts k outputs of one that is [like](Self::is_like) it beside its own m, of so many sets.
-    pub(super) fn beside(&mut self, m: usize, other: &Self, k: usize, sets: usize) {
-        let ((own, width), (more, _)) = (self.numbers(sets), other.numbers(sets));
-        *self = self.map(interleave(own, m * sets * width, more, k * sets * width));
+    /// Appends k outputs of an uncertainty of the [same kind](Self::is_like) to its own m; `sets` is the
+    /// number of sets.
+    pub(super) fn concat_outputs(&mut self, m: usize, other: &Self, k: usize, sets: usize) {
+        let ((left, width), (right, _)) = (self.numbers(sets), other.numbers(sets));
+        *self = self.map(interleave(left, m * sets * width, right, k * sets * width));
     }
 
-    /// Whether it is that of these games and sets.
+    /// Checks that it belongs to these games and sets.
     pub(super) fn validate(&self, games: usize, sets: usize) -> Result<()> {
         let broken = |problem: String| Err(Error::Format { problem });
         let (numbers, width) = self.numbers(sets);
-        let what = match self.spread {
-            Spread::Covariance(_) => "covariance of values",
-            Spread::Sd(_) => "list of standard deviations",
+        let name = match self.dispersion {
+            Dispersion::Covariance(_) => "covariance of values",
+            Dispersion::Sd(_) => "list of standard deviations",
         };
         let expected = games.saturating_mul(sets).saturating_mul(width);
         if numbers.len() != expected {
             return Err(Error::Shape {
-                what: format!("the explanation's {what}"),
+                subject: format!("the explanation's {name}"),
                 unit: "numbers",
                 expected,
-                found: numbers.len(),
+                actual: numbers.len(),
                 why: format!("{games} rows and outputs, {sets} sets of players"),
             });
         }
         if numbers.iter().any(|v| !v.is_finite()) {
-            return broken(format!("the explanation's {what} holds numbers that are not finite"));
+            return broken(format!("the explanation's {name} holds numbers that are not finite"));
         }
         let size = sets * width;
-        for (game, own) in numbers.chunks_exact(size.max(1)).enumerate() {
+        for (game, game_numbers) in numbers.chunks_exact(size.max(1)).enumerate() {
             for k in 0..sets {
-                if own[k * width + k % width] < 0.0 {
-                    return broken(format!("the explanation's {what} has a variance or deviation below 0"));
+                if game_numbers[k * width + k % width] < 0.0 {
+                    return broken(format!("the explanation's {name} has a variance or deviation below 0"));
                 }
-                if (0..width).any(|l| width > 1 && own[k * width + l] != own[l * width + k]) {
-                    return broken(format!("the explanation's {what} number {game} is not symmetric"));
+                if (0..width).any(|l| width > 1 && game_numbers[k * width + l] != game_numbers[l * width + k])
+                {
+                    return broken(format!("the explanation's {name} number {game} is not symmetric"));
                 }
             }
         }
@@ -173,22 +177,26 @@ const NONE: &str =
 const ROUNDING: f64 = 1e-12;
 
 impl Explanation {
-    /// The standard deviation of each value, in the layout of [`values`](Self::values); `None` where nothing
-    /// is said of it.
+    /// The standard deviation of each value, in the layout of [`values`](Self::values); `None` where it is
+    /// unknown.
     pub fn sd(&self) -> Option<Vec<f64>> {
         let s = self.sets();
-        Some(match &self.uncertainty.as_ref()?.spread {
-            Spread::Sd(sd) => sd.clone(),
-            Spread::Covariance(all) => (0..self.values.len()).map(|v| all[v * s + v % s].sqrt()).collect(),
+        Some(match &self.uncertainty.as_ref()?.dispersion {
+            Dispersion::Sd(sd) => sd.clone(),
+            Dispersion::Covariance(covariance) => {
+                (0..self.values.len()).map(|v| covariance[v * s + v % s].sqrt()).collect()
+            }
         })
     }
 
-    /// The covariance of the values of row `i`, output `o`, sets × sets; `None` where it is not known.
+    /// The covariance of the values of row `i`, output `o`, sets × sets; `None` where it is unknown.
     pub fn covariance(&self, i: usize, o: usize) -> Option<&[f64]> {
         let size = self.sets() * self.sets();
-        match &self.uncertainty.as_ref()?.spread {
-            Spread::Covariance(all) => Some(&all[(i * self.outputs() + o) * size..][..size]),
-            Spread::Sd(_) => None,
+        match &self.uncertainty.as_ref()?.dispersion {
+            Dispersion::Covariance(covariance) => {
+                Some(&covariance[(i * self.outputs() + o) * size..][..size])
+            }
+            Dispersion::Sd(_) => None,
         }
     }
 
@@ -211,7 +219,7 @@ impl Explanation {
     /// as that of several values in a table.
     pub fn sd_of_sum(&self, i: usize, o: usize, sets: &[usize]) -> Option<f64> {
         let s = self.sets();
-        if let (Spread::Sd(sd), [k]) = (&self.uncertainty.as_ref()?.spread, sets) {
+        if let (Dispersion::Sd(sd), [k]) = (&self.uncertainty.as_ref()?.dispersion, sets) {
             return Some(sd[(i * self.outputs() + o) * s + k]);
         }
         let covariance = self.covariance(i, o)?;
@@ -219,13 +227,12 @@ impl Explanation {
         Some(sum.max(0.0).sqrt())
     }
 
-    /// For each set a number that is no less than the standard deviation of its [`mean_abs`](Self::mean_abs),
-    /// whatever rows have in common: the mean of its standard deviations. `None` where nothing is said of
-    /// them.
+    /// For each set an upper bound on the standard deviation of its [`mean_abs`](Self::mean_abs), whatever
+    /// the rows' correlation: the mean of its standard deviations. `None` where these are unknown.
     pub fn mean_abs_sd(&self, output: usize) -> Option<Vec<f64>> {
         let (sd, s, n) = (self.sd()?, self.sets(), self.rows());
-        let of = |i: usize, k: usize| sd[(i * self.outputs() + output) * s + k];
-        Some((0..s).map(|k| (0..n).map(|i| of(i, k)).sum::<f64>() / n.max(1) as f64).collect())
+        let entry = |i: usize, k: usize| sd[(i * self.outputs() + output) * s + k];
+        Some((0..s).map(|k| (0..n).map(|i| entry(i, k)).sum::<f64>() / n.max(1) as f64).collect())
     }
 
     /// The probability that in row `i`, output `o`, the value of set `a` is larger than that of `b`: a
@@ -240,13 +247,13 @@ impl Explanation {
         let variance = aa + bb - 2.0 * covariance[a * s + b];
         let known = variance <= ROUNDING * (aa + bb);
         let gap = mean[a] - mean[b];
-        let gap = if known && gap.abs() <= 2.0 * self.off(i, o, a, b) { 0.0 } else { gap };
+        let gap = if known && gap.abs() <= 2.0 * self.rounding_bound(i, o, a, b) { 0.0 } else { gap };
         Ok(normal::positive(gap, if known { 0.0 } else { variance.sqrt() }))
     }
 
-    /// The probability that in row `i`, output `o`, set `a` matters more than set `b`: that its value is the
-    /// larger in size. `|a| > |b|` if and only if `a - b` and `a + b` have one sign, which is the probability
-    /// of two quadrants of a normal plane, to rounding.
+    /// The probability that in row `i`, output `o`, the value of set `a` is larger in magnitude than that of
+    /// set `b`. `|a| > |b|` if and only if `a - b` and `a + b` have the same sign, which is the probability
+    /// of two quadrants of a bivariate normal distribution, exact up to rounding.
     ///
     /// # Errors
     /// [`Error::Parameter`] where the covariance is not known.
@@ -257,16 +264,17 @@ impl Explanation {
         }
         let s = mean.len();
         let [aa, bb, ab] = [covariance[a * s + a], covariance[b * s + b], covariance[a * s + b]];
-        let (both, variances) =
+        let (means, variances) =
             ([mean[a] - mean[b], mean[a] + mean[b]], [-2.0, 2.0].map(|t| aa + bb + t * ab));
-        let off = 2.0 * self.off(i, o, a, b);
+        let rounding = 2.0 * self.rounding_bound(i, o, a, b);
         let variances = variances.map(|v| if v > ROUNDING * (aa + bb) { v } else { 0.0 });
-        let both = [0, 1].map(|k| if variances[k] == 0.0 && both[k].abs() <= off { 0.0 } else { both[k] });
-        Ok(normal::same_sign(both, variances, aa - bb))
+        let means =
+            [0, 1].map(|k| if variances[k] == 0.0 && means[k].abs() <= rounding { 0.0 } else { means[k] });
+        Ok(normal::same_sign(means, variances, aa - bb))
     }
 
-    /// What a value of row `i`, output `o`, can be off for rounding.
-    fn off(&self, i: usize, o: usize, a: usize, b: usize) -> f64 {
+    /// A bound on the rounding of the values of row `i`, output `o`.
+    fn rounding_bound(&self, i: usize, o: usize, a: usize, b: usize) -> f64 {
         let values = self.row_values(i, o);
         let size = 4.0 * f64::EPSILON * (values[a].abs() + values[b].abs());
         match &self.exactness {
@@ -276,18 +284,18 @@ impl Explanation {
     }
 
     /// The mean over rows of [`probability_larger_magnitude`](Self::probability_larger_magnitude): the
-    /// probability that set `a` matters more than `b` in a row picked at random.
+    /// probability that set `a` is larger in magnitude than `b` in a random row.
     ///
     /// # Errors
     /// As there.
     pub fn mean_probability_stronger(&self, output: usize, a: usize, b: usize) -> Result<f64> {
-        let each = (0..self.rows()).map(|i| self.probability_larger_magnitude((i, output), a, b));
-        Ok(each.sum::<Result<f64>>()? / self.rows().max(1) as f64)
+        let probabilities = (0..self.rows()).map(|i| self.probability_larger_magnitude((i, output), a, b));
+        Ok(probabilities.sum::<Result<f64>>()? / self.rows().max(1) as f64)
     }
 
-    /// The probability that in row `i`, output `o`, the `count` sets whose values are largest in size are
-    /// these, estimated from draws: how sure the top of the row's ranking is. Cost O(sets²) a draw and sets³
-    /// once.
+    /// The probability that in row `i`, output `o`, the `count` sets with the largest absolute values are
+    /// these, estimated from posterior draws: the certainty of the top of the row's ranking. Cost O(sets²)
+    /// for each draw and O(sets³) once.
     ///
     /// # Errors
     /// [`Error::Parameter`] where the covariance is not known, without draws, and unless `count` is from 1 to
@@ -315,9 +323,9 @@ impl Explanation {
         let expected = top(self.row_values(i, o));
         let drawn = self.draws((i, o), draws, seed)?.transpose();
         let agree = (0..draws).filter(|&d| top(drawn.row(d)) == expected).count() as f64;
-        let all = draws as f64;
-        let share = (agree + 2.0) / (all + 4.0);
-        Ok(Proportion { value: agree / all, std_error: (share * (1.0 - share) / (all + 4.0)).sqrt() })
+        let total = draws as f64;
+        let share = (agree + 2.0) / (total + 4.0);
+        Ok(Proportion { value: agree / total, std_error: (share * (1.0 - share) / (total + 4.0)).sqrt() })
     }
 
     /// Joint draws of the values of row `i`, output `o`, sets × draws: normal numbers with their means and
@@ -343,7 +351,7 @@ impl Explanation {
         Ok(out)
     }
 
-    /// The same of all rows and outputs, row by row.
+    /// [Draws](Self::draws) for all rows and outputs, row by row.
     ///
     /// # Errors
     /// As [`draws`](Self::draws).

@@ -1,12 +1,13 @@
-//! How far a model varies from sample to sample, where it has no posterior: refits to rows drawn anew from
-//! its own (the bootstrap, Efron 1979).
+//! Bootstrap (Efron 1979): the variation of a model from sample to sample, for models without a posterior.
 //!
-//! A refit has its points among the same rows, and other coefficients, so that everything linear in f, its
-//! Shapley values too, is found for all refits by one functional a row: a [`Covariance`](crate::Covariance)
-//! like that of a posterior. It says how far values would vary if rows were drawn anew from where these came
-//! from, at this kernel and these settings; neither how wrong the model is on average (penalties shrink), nor
-//! what choosing kernel and settings adds. Of classifiers rows are drawn class by class, as many as the class
-//! has, so that every refit knows all classes: how many rows a class has is taken for granted.
+//! The model is fitted again to rows that are drawn with replacement from its own. A refit has its support
+//! points among the same rows and other coefficients. Everything linear in f, Shapley values too, is
+//! therefore computed for all refits by one functional per row: the result is a
+//! [`Covariance`](crate::Covariance) like that of a posterior. It estimates how far values would vary if the
+//! rows were drawn again from the same distribution, with this kernel and these settings. It covers neither
+//! the bias of the model (penalties shrink) nor the variation that comes from choosing the kernel and the
+//! settings. For classifiers the rows are drawn class by class, as many as the class has, so that every refit
+//! has all classes: the class sizes are taken as fixed.
 
 use rayon::prelude::*;
 
@@ -14,9 +15,9 @@ use super::KernelRidge;
 use super::task::{FitTask, FittedModel};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix};
+use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, Refitted, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, hash};
 use crate::setting_schema::{Range, Setting};
@@ -44,9 +45,9 @@ pub(super) struct BootstrapPlan {
     pub(super) seed: u64,
 }
 
-/// What a refit found.
+/// The result of a refit.
 pub(super) struct BootstrapRefit {
-    /// Its points, rows of the table.
+    /// The rows of the table that are its support points.
     pub(super) rows: Vec<usize>,
     /// Rows × outputs.
     pub(super) coef: Matrix,
@@ -56,14 +57,14 @@ pub(super) struct BootstrapRefit {
 }
 
 impl BootstrapRefit {
-    /// Of a model whose points are these rows.
-    pub(super) fn of(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
+    /// The result of a model whose support points are these rows.
+    pub(super) fn from_model(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
         Self { rows, coef: model.coef, intercept: model.intercept, converged }
     }
 }
 
 impl BootstrapPlan {
-    /// How often each of n rows is drawn, for one refit.
+    /// The number of times that each of n rows is drawn for one refit.
     fn counts(&self, n: usize, refit: usize) -> Vec<f64> {
         let mut random = Random::seed_from_u64(hash([self.seed, refit as u64]));
         let mut counts = vec![0.0; n];
@@ -74,45 +75,47 @@ impl BootstrapPlan {
         counts
     }
 
-    /// All refits to n rows, by how often each counts; a step each.
+    /// All refits to n rows; the argument of `refit` is the number of times that each row counts. One step of
+    /// progress per refit.
     fn refits(
         &self,
         n: usize,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
         refit: impl Fn(Vec<f64>) -> Result<BootstrapRefit> + Sync,
     ) -> Result<Vec<BootstrapRefit>> {
         crate::memory::check_allocation("bootstrap", self.count, 2 * n)?;
-        let one = |b: usize| {
-            watch.check_cancelled()?;
-            let found = refit(self.counts(n, b));
-            watch.step();
-            found
+        let run_refit = |b: usize| {
+            control.check_cancelled()?;
+            let outcome = refit(self.counts(n, b));
+            control.step();
+            outcome
         };
-        (0..self.count).into_par_iter().map(one).collect()
+        (0..self.count).into_par_iter().map(run_refit).collect()
     }
 }
 
-/// How far refits differ, over points that are these rows, ascending; for each output.
+/// Differences of the refits from their mean, over support points that are these rows, in ascending order;
+/// one entry per output.
 fn refit_differences(refits: &[BootstrapRefit], rows: &[usize], seed: u64) -> Vec<VarianceReduction> {
-    let outputs = refits.first().map_or(0, |one| one.intercept.len());
+    let outputs = refits.first().map_or(0, |refit| refit.intercept.len());
     let known = |o: usize| {
         let (mut coef, mut intercept) = (Matrix::zeros(rows.len(), refits.len()), vec![0.0; refits.len()]);
-        for (b, own) in refits.iter().enumerate() {
-            scatter(own, o, rows, |i, value| coef[(i, b)] = value);
-            intercept[b] = own.intercept[o];
+        for (b, refit) in refits.iter().enumerate() {
+            scatter(refit, o, rows, |i, value| coef[(i, b)] = value);
+            intercept[b] = refit.intercept[o];
         }
         (0..rows.len()).for_each(|i| center(coef.row_mut(i)));
         center(&mut intercept);
-        VarianceReduction::RefitDifferences { coef, intercept, of: Refitted::Drawn { seed } }
+        VarianceReduction::RefitDifferences { coef, intercept, method: Refitted::Drawn { seed } }
     };
     (0..outputs).map(known).collect()
 }
 
-/// Hands over a refit's coefficients by their places among `rows`.
+/// Calls `put` with each coefficient of a refit and its position among `rows`.
 fn scatter(refit: &BootstrapRefit, o: usize, rows: &[usize], mut put: impl FnMut(usize, f64)) {
-    for (at, row) in refit.rows.iter().enumerate() {
+    for (position, row) in refit.rows.iter().enumerate() {
         if let Ok(i) = rows.binary_search(row) {
-            put(i, refit.coef[(at, o)]);
+            put(i, refit.coef[(position, o)]);
         }
     }
 }
@@ -131,63 +134,65 @@ pub(super) fn run_refits(
     let Some(count) = task.settings.count(BOOTSTRAP.name) else { return Ok(fitted) };
     task.progress.start(count);
     let draws = BootstrapPlan { strata, count, seed: task.seed };
-    let refits = draws.refits(task.x.rows(), task.watch(), refit)?;
-    let mut all: Vec<usize> = refits.iter().flat_map(|own| &own.rows).chain(&rows).copied().collect();
-    all.sort_unstable();
-    all.dedup();
+    let refits = draws.refits(task.x.rows(), task.control(), refit)?;
+    let mut support_rows: Vec<usize> =
+        refits.iter().flat_map(|refit| &refit.rows).chain(&rows).copied().collect();
+    support_rows.sort_unstable();
+    support_rows.dedup();
     let model = &mut fitted.model;
-    let (mut coef, outputs) = (Matrix::zeros(all.len(), model.outputs()), model.outputs());
-    let own = BootstrapRefit { rows, coef: model.coef.clone(), intercept: Vec::new(), converged: true };
-    (0..outputs).for_each(|o| scatter(&own, o, &all, |i, value| coef[(i, o)] = value));
-    (model.support_points, model.coef) = (task.x.select_rows(&all), coef);
+    let (mut coef, outputs) = (Matrix::zeros(support_rows.len(), model.outputs()), model.outputs());
+    let whole_fit = BootstrapRefit { rows, coef: model.coef.clone(), intercept: Vec::new(), converged: true };
+    (0..outputs).for_each(|o| scatter(&whole_fit, o, &support_rows, |i, value| coef[(i, o)] = value));
+    (model.support_points, model.coef) = (task.x.select_rows(&support_rows), coef);
     model.model_card.push(bootstrap_fact(count, task.seed));
     fitted.covariance = Some(PosteriorCovariance {
         prior_scale: 0.0,
         skew_swap: None,
-        reduction: refit_differences(&refits, &all, task.seed),
+        reduction: refit_differences(&refits, &support_rows, task.seed),
         scale: vec![unit; outputs],
     });
-    let unfinished = refits.iter().filter(|own| !own.converged).count();
+    let unfinished = refits.iter().filter(|refit| !refit.converged).count();
     if unfinished > 0 {
         fitted.warnings.push(format!("{unfinished} of {count} refits stopped before they converged"));
     }
     Ok(fitted)
 }
 
-/// What the model's card says of refits.
-pub(super) fn bootstrap_fact(count: usize, seed: u64) -> Fact {
-    Fact::new("refits to rows drawn anew", format!("{count} (seed {seed})"))
+/// The entry about refits in the model card.
+pub(super) fn bootstrap_fact(count: usize, seed: u64) -> CardEntry {
+    CardEntry::new("refits to rows drawn anew", format!("{count} (seed {seed})"))
 }
 
-/// The rows of each class that weigh something.
+/// The rows of each class that have a positive weight.
 pub(super) fn rows_by_class(labels: &[usize], classes: usize, weights: &[f64]) -> Vec<Vec<usize>> {
-    let of = |k: usize| (0..labels.len()).filter(|&r| labels[r] == k && weights[r] > 0.0).collect();
-    (0..classes).map(of).collect()
+    let rows_of_class =
+        |k: usize| (0..labels.len()).filter(|&r| labels[r] == k && weights[r] > 0.0).collect();
+    (0..classes).map(rows_of_class).collect()
 }
 
 impl KernelRidge {
-    /// How far this regression varies, from `draws` refits to as many rows as there are, drawn with
-    /// replacement: rows that are drawn twice weigh twice. For an
+    /// Variation of this regression from sample to sample, from `draws` refits to as many rows as there are,
+    /// drawn with replacement; rows that are drawn twice have twice the weight. It serves an
     /// [`Explainer`](crate::Explainer::with_posterior) or a [`Posterior`](crate::Posterior) of the model that
-    /// [`fit`](Self::fit) gives. A standard deviation from N draws has itself a relative error of about
-    /// `1 / √(2N)`: 5 % of 200. Cost: the gram matrix once, and a quarter of a fit a draw; memory n numbers a
-    /// draw and target.
+    /// [`fit`](Self::fit) returns. A standard deviation from N draws has itself a relative error of about `1
+    /// / √(2N)`: 5 % for 200 draws. Cost: the gram matrix once, and a quarter of a fit per draw; memory: n
+    /// numbers per draw and target.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::Parameter`] for less than two draws, and with a further penalty, which
-    /// is one on all rows.
+    /// As [`fit`](Self::fit); [`Error::Parameter`] for fewer than two draws, and for an estimator with a
+    /// further penalty, which refers to all rows.
     pub fn bootstrap(&self, x: &Table, y: &Matrix, draws: usize, seed: u64) -> Result<PosteriorCovariance> {
-        self.bootstrap_until(x, y, draws, seed, RunControl::nobody())
+        self.bootstrap_until(x, y, draws, seed, RunControl::none())
     }
 
-    /// As [`bootstrap`](Self::bootstrap), a step a draw.
+    /// [`bootstrap`](Self::bootstrap) with progress and cancellation: one step per draw.
     pub(super) fn bootstrap_until(
         &self,
         x: &Table,
         y: &Matrix,
         draws: usize,
         seed: u64,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<PosteriorCovariance> {
         self.check(x, y)?;
         if draws < 2 {
@@ -196,34 +201,38 @@ impl KernelRidge {
         if self.penalty.is_some() {
             return Err(Error::parameter("bootstrap", draws, PENALTY_CONFLICT));
         }
-        let (gram, all) = (self.kernel.gram(x), Vec::from_iter(0..x.rows()));
-        let drawn = BootstrapPlan { strata: vec![all.clone()], count: draws, seed };
-        let refits = drawn.refits(x.rows(), watch, |counts| {
+        let (gram, rows) = (self.kernel.gram(x), Vec::from_iter(0..x.rows()));
+        let drawn = BootstrapPlan { strata: vec![rows.clone()], count: draws, seed };
+        let refits = drawn.refits(x.rows(), control, |counts| {
             let (coef, intercept) = self.refit(&gram, y, &counts)?;
-            Ok(BootstrapRefit { rows: all.clone(), coef, intercept, converged: true })
+            Ok(BootstrapRefit { rows: rows.clone(), coef, intercept, converged: true })
         })?;
         Ok(PosteriorCovariance {
             prior_scale: 0.0,
             skew_swap: None,
-            reduction: refit_differences(&refits, &all, seed),
+            reduction: refit_differences(&refits, &rows, seed),
             scale: vec![1.0; y.cols()],
         })
     }
 
-    /// Coefficients and intercepts where rows are there so many times.
+    /// Coefficients and intercepts of a fit in which row i counts `counts[i]` times.
     fn refit(&self, gram: &Matrix, y: &Matrix, counts: &[f64]) -> Result<(Matrix, Vec<f64>)> {
-        let there: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 0.0).collect();
-        let weights: Vec<f64> = there.iter().map(|&i| counts[i] * self.weight(i)).collect();
-        let rows = there.iter().flat_map(|&i| y.row(i)).copied().collect();
-        let own = Self { sample_weight: Some(weights), ..self.clone() };
-        let (targets, intercept) = own.centred(&Matrix::from_row_major(there.len(), y.cols(), rows));
-        let of = |&i: &usize| there.iter().map(move |&j| (i, j)).collect::<Vec<_>>();
-        let entries = there.iter().flat_map(of).map(|at| gram[at]).collect();
-        let mut part = Matrix::from_row_major(there.len(), there.len(), entries);
-        part.add_diagonal(|i| self.ridge / own.weight(i));
-        let found = Cholesky::new(part, "gram matrix plus ridge")?.solve(targets);
+        let drawn_rows: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 0.0).collect();
+        let weights: Vec<f64> = drawn_rows.iter().map(|&i| counts[i] * self.weight(i)).collect();
+        let rows = drawn_rows.iter().flat_map(|&i| y.row(i)).copied().collect();
+        let estimator = Self { sample_weight: Some(weights), ..self.clone() };
+        let (targets, intercept) =
+            estimator.centred(&Matrix::from_row_major(drawn_rows.len(), y.cols(), rows));
+        let pairs_with = |&i: &usize| drawn_rows.iter().map(move |&j| (i, j)).collect::<Vec<_>>();
+        let entries = drawn_rows.iter().flat_map(pairs_with).map(|pair| gram[pair]).collect();
+        let mut part = Matrix::from_row_major(drawn_rows.len(), drawn_rows.len(), entries);
+        part.add_diagonal(|i| self.ridge / estimator.weight(i));
+        let solution = Cholesky::new(part, "gram matrix plus ridge")?.solve(targets);
         let mut coef = Matrix::zeros(counts.len(), y.cols());
-        there.iter().enumerate().for_each(|(at, &i)| coef.row_mut(i).copy_from_slice(found.row(at)));
+        drawn_rows
+            .iter()
+            .enumerate()
+            .for_each(|(position, &i)| coef.row_mut(i).copy_from_slice(solution.row(position)));
         Ok((coef, intercept))
     }
 }
@@ -243,7 +252,7 @@ mod tests {
     use crate::fit::{ModelKind, Target};
     use crate::{Explainer, Game, Kernel, Posterior, Question};
 
-    /// Against refits of the estimator itself to repeated rows, and explanations of each.
+    /// Covariances agree with refits of the estimator to resampled rows, and with explanations of each.
     #[test]
     fn covariances_are_those_of_refits() {
         let rows: Vec<[f64; 3]> =
@@ -255,7 +264,7 @@ mod tests {
         let (draws, seed) = (7, 11);
         let covariance = estimator.bootstrap(&x, &y, draws, seed).unwrap();
         let model = estimator.fit(&x, &y).unwrap().model;
-        let (background, few) = (x.select_rows(&[1, 2, 3]), x.select_rows(&[4, 9]));
+        let (background, new_rows) = (x.select_rows(&[1, 2, 3]), x.select_rows(&[4, 9]));
         let conditional = crate::Conditioning::with_ridge(0.1).into();
         for game in [
             Game::Interventional { background: background.clone().into() },
@@ -265,7 +274,7 @@ mod tests {
             let question = Question::from(game).with_covariance();
             let explainer =
                 Explainer::new(&model, question.clone()).unwrap().with_posterior(Some(&covariance)).unwrap();
-            let found = explainer.explain(&few).unwrap();
+            let explained_rows = explainer.explain(&new_rows).unwrap();
             let (mut values, mut predicted) = (Vec::new(), Vec::new());
             for b in 0..draws {
                 let times =
@@ -275,35 +284,37 @@ mod tests {
                 let fit =
                     estimator.fit(&x.select_rows(&drawn), &Matrix::from_row_major(25, 2, targets)).unwrap();
                 let plain = Question { covariance: false, ..question.clone() };
-                let explained = Explainer::new(&fit.model, plain).unwrap().explain(&few).unwrap();
+                let explained = Explainer::new(&fit.model, plain).unwrap().explain(&new_rows).unwrap();
                 values.push(explained.values);
                 predicted.push(explained.predictions);
             }
-            let joint = |all: &[Vec<f64>], a: usize, b: usize| {
-                let mean = |at: usize| all.iter().map(|v| v[at]).sum::<f64>() / draws as f64;
+            let joint = |draws_of_values: &[Vec<f64>], a: usize, b: usize| {
+                let mean =
+                    |position: usize| draws_of_values.iter().map(|v| v[position]).sum::<f64>() / draws as f64;
                 let product = |v: &Vec<f64>| (v[a] - mean(a)) * (v[b] - mean(b));
-                all.iter().map(product).sum::<f64>() / (draws as f64 - 1.0)
+                draws_of_values.iter().map(product).sum::<f64>() / (draws as f64 - 1.0)
             };
             for (i, o) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                let (own, from) = (found.covariance(i, o).unwrap(), (i * 2 + o) * 3);
-                for (j, l) in (0..9).map(|at| (at / 3, at % 3)) {
+                let (covariance_of_values, from) =
+                    (explained_rows.covariance(i, o).unwrap(), (i * 2 + o) * 3);
+                for (j, l) in (0..9).map(|cell| (cell / 3, cell % 3)) {
                     let truth = joint(&values, from + j, from + l);
                     assert!(
-                        (own[j * 3 + l] - truth).abs() < 1e-9,
+                        (covariance_of_values[j * 3 + l] - truth).abs() < 1e-9,
                         "{i} {o} {j} {l}: {} {truth}",
-                        own[j * 3 + l]
+                        covariance_of_values[j * 3 + l]
                     );
                 }
             }
             // Predictions vary with their intercepts.
-            let sd = Posterior::new(&model, &covariance).unwrap().sd(&few).unwrap();
-            for at in 0..4 {
-                assert!((sd.data()[at].powi(2) - joint(&predicted, at, at)).abs() < 1e-9);
+            let sd = Posterior::new(&model, &covariance).unwrap().sd(&new_rows).unwrap();
+            for cell in 0..4 {
+                assert!((sd.data()[cell].powi(2) - joint(&predicted, cell, cell)).abs() < 1e-9);
             }
         }
     }
 
-    /// Models whose points are some of the rows, against fits to repeated rows by name.
+    /// Models whose points are some of the rows agree with fits to resampled rows.
     #[test]
     fn refits_of_all_kinds_are_fits_to_repeated_rows() {
         let n = 24;
@@ -327,34 +338,35 @@ mod tests {
         let (draws, seed) = (6, 11);
         for (name, target, settings) in settings {
             let kind = ModelKind::named(name).unwrap();
-            let fit = |x: &Table, target: Target, more: Option<usize>| {
-                let mut given = settings.as_object().unwrap().clone();
-                given.extend(more.map(|draws| ("bootstrap".to_string(), draws.into())));
+            let fit = |x: &Table, target: Target, n_draws: Option<usize>| {
+                let mut values = settings.as_object().unwrap().clone();
+                values.extend(n_draws.map(|draws| ("bootstrap".to_string(), draws.into())));
                 let mut task = FitTask::new(x, target, Kernel::gaussian(&[1.0, 0.7]));
-                (task.settings, task.seed) = (kind.values(given).unwrap(), seed);
+                (task.settings, task.seed) = (kind.values(values).unwrap(), seed);
                 kind.fit(&task).unwrap()
             };
-            let (plain, sure) = (fit(&x, target.clone(), None), fit(&x, target.clone(), Some(draws)));
+            let (plain, bootstrapped) = (fit(&x, target.clone(), None), fit(&x, target.clone(), Some(draws)));
             assert!(plain.covariance.is_none());
             // The same model, over more points.
-            let few = x.select_rows(&[4, 9]);
-            let predicted = [&plain, &sure].map(|fit| fit.model.predict(&few).unwrap());
+            let new_rows = x.select_rows(&[4, 9]);
+            let predicted = [&plain, &bootstrapped].map(|fit| fit.model.predict(&new_rows).unwrap());
             assert!(predicted[0].data().iter().zip(predicted[1].data()).all(|(a, b)| (a - b).abs() < 1e-12));
-            let covariance = sure.covariance.unwrap();
+            let covariance = bootstrapped.covariance.unwrap();
             let question =
                 Question::from(Game::Interventional { background: x.select_rows(&[1, 2, 3]).into() });
-            let explainer = Explainer::new(&sure.model, question.clone().with_covariance()).unwrap();
-            let found = explainer.with_posterior(Some(&covariance)).unwrap().explain(&few).unwrap();
+            let explainer = Explainer::new(&bootstrapped.model, question.clone().with_covariance()).unwrap();
+            let explained_rows =
+                explainer.with_posterior(Some(&covariance)).unwrap().explain(&new_rows).unwrap();
             let strata = match &target {
                 Target::Numbers(_) => vec![(0..n).collect()],
                 Target::Classes { labels, classes } => rows_by_class(labels, classes.len(), &vec![1.0; n]),
             };
-            let all: Vec<(Vec<f64>, Vec<f64>)> = (0..draws)
+            let refits: Vec<(Vec<f64>, Vec<f64>)> = (0..draws)
                 .map(|b| {
                     let times = BootstrapPlan { strata: strata.clone(), count: draws, seed }.counts(n, b);
                     let drawn: Vec<usize> = (0..n).flat_map(|i| vec![i; times[i] as usize]).collect();
                     assert_eq!(drawn.len(), n);
-                    let own = match &target {
+                    let drawn_target = match &target {
                         Target::Numbers(y) => {
                             Target::Numbers(Matrix::column_vector(drawn.iter().map(|&i| y[(i, 0)]).collect()))
                         }
@@ -363,28 +375,29 @@ mod tests {
                             classes: classes.clone(),
                         },
                     };
-                    let refit = fit(&x.select_rows(&drawn), own, None).model;
-                    let explained = Explainer::new(&refit, question.clone()).unwrap().explain(&few).unwrap();
+                    let refit = fit(&x.select_rows(&drawn), drawn_target, None).model;
+                    let explained =
+                        Explainer::new(&refit, question.clone()).unwrap().explain(&new_rows).unwrap();
                     (explained.values, explained.predictions)
                 })
                 .collect();
-            let variance = |of: &dyn Fn(usize) -> f64| {
-                let mean = (0..draws).map(of).sum::<f64>() / draws as f64;
-                (0..draws).map(|b| (of(b) - mean).powi(2)).sum::<f64>() / (draws as f64 - 1.0)
+            let variance = |value_of_refit: &dyn Fn(usize) -> f64| {
+                let mean = (0..draws).map(value_of_refit).sum::<f64>() / draws as f64;
+                (0..draws).map(|b| (value_of_refit(b) - mean).powi(2)).sum::<f64>() / (draws as f64 - 1.0)
             };
-            let sd = Posterior::new(&sure.model, &covariance).unwrap().sd(&few).unwrap();
-            for (g, own) in sd.data().iter().enumerate() {
-                let truth = variance(&|b| all[b].1[g]).sqrt();
-                assert!((own - truth).abs() < 1e-6 * truth, "{name} {g}: {own} {truth}");
+            let sd = Posterior::new(&bootstrapped.model, &covariance).unwrap().sd(&new_rows).unwrap();
+            for (g, actual) in sd.data().iter().enumerate() {
+                let truth = variance(&|b| refits[b].1[g]).sqrt();
+                assert!((actual - truth).abs() < 1e-6 * truth, "{name} {g}: {actual} {truth}");
             }
-            for (v, own) in found.sd().unwrap().iter().enumerate() {
-                let truth = variance(&|b| all[b].0[v]).sqrt();
-                assert!((own - truth).abs() < 1e-6 * truth, "{name} {v}: {own} {truth}");
+            for (v, actual) in explained_rows.sd().unwrap().iter().enumerate() {
+                let truth = variance(&|b| refits[b].0[v]).sqrt();
+                assert!((actual - truth).abs() < 1e-6 * truth, "{name} {v}: {actual} {truth}");
             }
         }
     }
 
-    /// In the target's units, whichever it is learnt in.
+    /// Standard deviations scale with the units of the target.
     #[test]
     fn deviations_are_in_units_of_the_target() {
         let rows: Vec<[f64; 1]> = (0..20).map(|i| [f64::from(i) * 0.4]).collect();
@@ -393,8 +406,8 @@ mod tests {
             let y = Matrix::column_vector(rows.iter().map(|r| unit * (r[0].sin() + 5.0)).collect());
             let mut task = FitTask::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
             let kind = ModelKind::named("svr").unwrap();
-            let given = json!({"bootstrap": 5, "tol": 1e-12}).as_object().unwrap().clone();
-            task.settings = kind.values(given).unwrap();
+            let values = json!({"bootstrap": 5, "tol": 1e-12}).as_object().unwrap().clone();
+            task.settings = kind.values(values).unwrap();
             let fit = kind.fit(&task).unwrap();
             Posterior::new(&fit.model, fit.covariance.as_ref().unwrap())
                 .unwrap()
@@ -403,9 +416,9 @@ mod tests {
                 .data()
                 .to_vec()
         };
-        let (one, hundred) = (sd(1.0), sd(100.0));
+        let (unscaled, hundred) = (sd(1.0), sd(100.0));
         let size = hundred.iter().copied().fold(0.0, f64::max);
-        assert!(size > 1.0 && one.iter().zip(hundred).all(|(a, b)| (100.0 * a - b).abs() < 1e-6 * size));
+        assert!(size > 1.0 && unscaled.iter().zip(hundred).all(|(a, b)| (100.0 * a - b).abs() < 1e-6 * size));
     }
 
     #[test]

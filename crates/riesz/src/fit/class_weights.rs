@@ -1,15 +1,15 @@
-//! How much each row of a classifier counts.
+//! Weights of the rows of a classifier.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::table::Table;
 
-/// How much the classes' errors cost, relative to each other.
+/// Cost of errors in each class, relative to the other classes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassWeight {
-    /// The same.
+    /// Errors in all classes cost the same.
     None,
     /// `n / (classes · rows of the class)`, counting rows and not their weights, as the `"balanced"`
     /// of scikit-learn's `SVC`.
@@ -38,28 +38,28 @@ pub(crate) fn row_weights(
         ClassWeight::Balanced => {
             count.iter().map(|&m| x.rows() as f64 / (classes.len() * m.max(1)) as f64).collect()
         }
-        ClassWeight::PerClass(given) => {
-            if given.len() != classes.len() {
+        ClassWeight::PerClass(per_class) => {
+            if per_class.len() != classes.len() {
                 return Err(Error::Shape {
-                    what: "class_weight".into(),
+                    subject: "class_weight".into(),
                     unit: "numbers",
                     expected: classes.len(),
-                    found: given.len(),
+                    actual: per_class.len(),
                     why: "one a class".into(),
                 });
             }
-            if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+            if let Some(bad) = per_class.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
                 return Err(Error::parameter("class_weight", bad, "weights are not negative"));
             }
-            given.clone()
+            per_class.clone()
         }
     };
-    let mut all = super::sample_weights(sample_weight, x)?;
-    all.iter_mut().zip(labels).for_each(|(w, &l)| *w *= of_class[l]);
-    if let Some(bad) = all.iter().find(|w| !w.is_finite()) {
+    let mut row_weights = super::sample_weights(sample_weight, x)?;
+    row_weights.iter_mut().zip(labels).for_each(|(w, &l)| *w *= of_class[l]);
+    if let Some(bad) = row_weights.iter().find(|w| !w.is_finite()) {
         return Err(Error::parameter("class_weight times sample_weight", bad, "lower the weights"));
     }
-    let missing = |k: &usize| !labels.iter().zip(&all).any(|(l, w)| l == k && *w > 0.0);
+    let missing = |k: &usize| !labels.iter().zip(&row_weights).any(|(l, w)| l == k && *w > 0.0);
     if let Some(k) = (0..classes.len()).find(missing) {
         let problem = format!(
             "has no rows of positive weight for the class '{}': a classifier needs some for every class",
@@ -67,5 +67,5 @@ pub(crate) fn row_weights(
         );
         return Err(Error::Target { name: "labels".into(), problem });
     }
-    Ok(all)
+    Ok(row_weights)
 }

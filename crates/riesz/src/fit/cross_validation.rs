@@ -1,4 +1,4 @@
-//! Choosing settings: by leave-one-out in closed form for ridge regression, by cross-validation for
+//! Choice of settings: by leave-one-out in closed form for ridge regression, by cross-validation for
 //! everything else.
 //!
 //! Candidates are scored on rows they were not fitted on, the whole table of scores is kept, and ties go to
@@ -72,15 +72,17 @@ impl GridAxis {
     pub fn grid(axes: &[Self]) -> Vec<Vec<f64>> {
         let count: usize = axes.iter().map(|a| a.values.len()).product();
         (0..count)
-            .map(|at| Self::places(axes, at).iter().zip(axes).map(|(&p, a)| a.values[p]).collect())
+            .map(|combination| {
+                Self::places(axes, combination).iter().zip(axes).map(|(&p, a)| a.values[p]).collect()
+            })
             .collect()
     }
 
-    /// One sentence for each axis on whose end combination `at` of the [`grid`](Self::grid) lies: a better
+    /// One sentence for each axis on whose end this `combination` of the [`grid`](Self::grid) lies: a better
     /// value may lie outside. Axes of one value have no end.
-    pub fn at_grid_edge(axes: &[Self], at: usize) -> Vec<String> {
+    pub fn at_grid_edge(axes: &[Self], combination: usize) -> Vec<String> {
         let mut sentences = Vec::new();
-        for (axis, place) in axes.iter().zip(Self::places(axes, at)) {
+        for (axis, place) in axes.iter().zip(Self::places(axes, combination)) {
             let value = axis.values[place];
             let lowest = axis.values.iter().all(|v| *v >= value);
             if lowest != axis.values.iter().all(|v| *v <= value) {
@@ -91,17 +93,17 @@ impl GridAxis {
         sentences
     }
 
-    fn places(axes: &[Self], mut at: usize) -> Vec<usize> {
+    fn places(axes: &[Self], mut combination: usize) -> Vec<usize> {
         let mut places = vec![0; axes.len()];
         for (place, axis) in places.iter_mut().zip(axes).rev() {
-            *place = at % axis.values.len();
-            at /= axis.values.len();
+            *place = combination % axis.values.len();
+            combination /= axis.values.len();
         }
         places
     }
 }
 
-/// What [`select_ridge`] found.
+/// The result of [`select_ridge`].
 #[derive(Debug, Clone)]
 pub struct RidgeSelection {
     /// The estimator with the best ridge and length scales, not fitted.
@@ -132,21 +134,21 @@ pub fn select_ridge(
     ridges: &[f64],
     multipliers: &[f64],
 ) -> Result<RidgeSelection> {
-    select_ridge_until(estimator, x, y, ridges, multipliers, RunControl::nobody())
+    select_ridge_until(estimator, x, y, ridges, multipliers, RunControl::none())
 }
 
-/// As [`select_ridge`], a step a multiplier.
+/// [`select_ridge`] with progress and cancellation: one step per multiplier.
 pub(super) fn select_ridge_until(
     estimator: &KernelRidge,
     x: &Table,
     y: &Matrix,
     ridges: &[f64],
     multipliers: &[f64],
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
 ) -> Result<RidgeSelection> {
     for (name, values) in [("the list of ridges", ridges), ("the list of multipliers", multipliers)] {
         if values.is_empty() {
-            return Err(Error::TooFew { what: name.into(), needed: 1, unit: "value is" });
+            return Err(Error::TooFew { subject: name.into(), needed: 1, unit: "value is" });
         }
     }
     ridges.iter().try_for_each(|r| positive("ridge", *r))?;
@@ -163,21 +165,21 @@ pub(super) fn select_ridge_until(
     };
     let mut errors = Matrix::zeros(multipliers.len(), ridges.len());
     for (m, &multiplier) in multipliers.iter().enumerate() {
-        watch.check_cancelled()?;
+        control.check_cancelled()?;
         errors.row_mut(m).copy_from_slice(&with(multiplier, ridges[0]).loo_path(x, y, ridges)?);
-        watch.step();
+        control.step();
     }
-    let least = errors.data().iter().copied().filter(|e| e.is_finite()).fold(f64::INFINITY, f64::min);
-    let smoothness = |at: &usize| (multipliers[at / ridges.len()], ridges[at % ridges.len()]);
+    let lowest_error = errors.data().iter().copied().filter(|e| e.is_finite()).fold(f64::INFINITY, f64::min);
+    let smoothness = |cell: &usize| (multipliers[cell / ridges.len()], ridges[cell % ridges.len()]);
     let best = (0..errors.data().len())
-        .filter(|&at| errors.data()[at] <= least * (1.0 + TIE_TOLERANCE))
+        .filter(|&cell| errors.data()[cell] <= lowest_error * (1.0 + TIE_TOLERANCE))
         .max_by(|a, b| {
             let (a, b) = (smoothness(a), smoothness(b));
             a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
         })
-        .filter(|_| least.is_finite())
+        .filter(|_| lowest_error.is_finite())
         .ok_or_else(|| Error::Overflow {
-            what: "every leave-one-out error".into(),
+            subject: "every leave-one-out error".into(),
             remedy: "scale the target, or check the kernel's parameters",
         })?;
     let chosen = (best / ridges.len(), best % ridges.len());
@@ -202,7 +204,7 @@ pub fn folds(n: usize, k: usize, seed: u64) -> Result<Vec<usize>> {
     shuffled((0..n).collect(), &mut Random::seed_from_u64(seed))
         .iter()
         .enumerate()
-        .for_each(|(at, &r)| fold[r] = at % k);
+        .for_each(|(position, &r)| fold[r] = position % k);
     Ok(fold)
 }
 
@@ -236,7 +238,7 @@ pub fn stratified_folds(labels: &[usize], classes: &[String], k: usize, seed: u6
     Ok(fold)
 }
 
-/// How a classifier's predictions are scored.
+/// The score of a classifier's predictions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClassScore {
     /// Mean of `-ln p(class)`; smaller is better. For models with probabilities.
@@ -286,30 +288,34 @@ pub fn cross_validate<C: Sync>(
     folds: &[usize],
     fit: impl Fn(&C, &Table, &Matrix, &[usize]) -> Result<KernelExpansion> + Sync,
 ) -> Result<CrossValidation> {
-    cross_validate_until(candidates, x, y, folds, RunControl::nobody(), fit)
+    cross_validate_until(candidates, x, y, folds, RunControl::none(), fit)
 }
 
-/// As [`cross_validate`], a step a candidate and fold.
+/// [`cross_validate`] with progress and cancellation: one step per candidate and fold.
 pub(super) fn cross_validate_until<C: Sync>(
     candidates: &[C],
     x: &Table,
     y: &Matrix,
     folds: &[usize],
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     fit: impl Fn(&C, &Table, &Matrix, &[usize]) -> Result<KernelExpansion> + Sync,
 ) -> Result<CrossValidation> {
     super::check(x, y.rows(), 2)?;
-    if let Some(at) = y.data().iter().position(|v| !v.is_finite()) {
-        return Err(Error::NotFinite { row: at / y.cols(), column: "target".into(), value: y.data()[at] });
+    if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
+        return Err(Error::NotFinite {
+            row: position / y.cols(),
+            column: "target".into(),
+            value: y.data()[position],
+        });
     }
     let take = |rows: &[usize]| {
         Matrix::from_row_major(rows.len(), y.cols(), rows.iter().flat_map(|&r| y.row(r).to_vec()).collect())
     };
-    let alone = candidates.len();
-    run((candidates, alone), x, folds, true, watch, |candidate, split, (): &mut ()| {
+    let n_chains = candidates.len();
+    run((candidates, n_chains), x, folds, true, control, |candidate, split, (): &mut ()| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
         sized("the fitted model", "outputs", y.cols(), model.outputs(), "one a target")?;
-        let (predicted, truth) = (model.predict_until(&split.test, watch.stop)?, take(&split.held_out));
+        let (predicted, truth) = (model.predict_until(&split.test, control.stop)?, take(&split.held_out));
         let squares = predicted.data().iter().zip(truth.data()).map(|(p, t)| (p - t).powi(2));
         Ok(squares.sum::<f64>() / truth.data().len() as f64)
     })
@@ -330,32 +336,33 @@ pub fn cross_validate_classes<C: Sync>(
     score: ClassScore,
     fit: impl Fn(&C, &Table, &[usize], &[usize]) -> Result<KernelExpansion> + Sync,
 ) -> Result<CrossValidation> {
-    let (of, alone) = ((labels, classes), (candidates, candidates.len()));
+    let (target, chains) = ((labels, classes), (candidates, candidates.len()));
     let fit = |candidate: &C, x: &Table, labels: &[usize], rows: &[usize], (): &mut ()| {
         fit(candidate, x, labels, rows)
     };
-    cross_validate_classes_until(alone, x, of, folds, score, RunControl::nobody(), fit)
+    cross_validate_classes_until(chains, x, target, folds, score, RunControl::none(), fit)
 }
 
-/// As [`cross_validate_classes`], a step a candidate and fold, of so many chains of candidates: every so
-/// manieth follows on from the one before, on the same fold, with what its fit left in the memory.
+/// [`cross_validate_classes`] with progress and cancellation: one step per candidate and fold. The candidates
+/// form `chains` chains: every `chains`-th candidate starts from what the fit of its predecessor on the same
+/// fold left in `M`.
 pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     candidates: (&[C], usize),
     x: &Table,
     (labels, classes): (&[usize], &[String]),
     folds: &[usize],
     score: ClassScore,
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     fit: impl Fn(&C, &Table, &[usize], &[usize], &mut M) -> Result<KernelExpansion> + Sync,
 ) -> Result<CrossValidation> {
     check_labels(x, labels, classes)?;
     sized("the list of folds", "numbers", labels.len(), folds.len(), "one a row of the table")?;
     check_classes_seen(labels, classes, folds)?;
     let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
-    run(candidates, x, folds, score == ClassScore::LogLoss, watch, |candidate, split, memory| {
+    run(candidates, x, folds, score == ClassScore::LogLoss, control, |candidate, split, memory| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows, memory)?;
         sized("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;
-        let outputs = model.predict_until(&split.test, watch.stop)?;
+        let outputs = model.predict_until(&split.test, control.stop)?;
         let truth = take(&split.held_out);
         let mut total = 0.0;
         for (i, &label) in truth.iter().enumerate() {
@@ -413,11 +420,15 @@ fn run<C: Sync, M: Default>(
     x: &Table,
     folds: &[usize],
     smaller_is_better: bool,
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     score: impl Fn(&C, &FoldSplit, &mut M) -> Result<f64> + Sync,
 ) -> Result<CrossValidation> {
     if candidates.is_empty() {
-        return Err(Error::TooFew { what: "the list of candidates".into(), needed: 1, unit: "candidate is" });
+        return Err(Error::TooFew {
+            subject: "the list of candidates".into(),
+            needed: 1,
+            unit: "candidate is",
+        });
     }
     sized("the list of folds", "numbers", x.rows(), folds.len(), "one a row of the table")?;
     let k = folds.iter().max().map_or(0, |m| m.saturating_add(1));
@@ -434,22 +445,24 @@ fn run<C: Sync, M: Default>(
     }
     let chain = |job: usize| -> Vec<Result<f64>> {
         let mut memory = M::default();
-        let own = candidates.iter().skip(job / k).step_by(chains);
-        own.map(|candidate| {
-            watch.check_cancelled()?;
-            let value = score(candidate, &splits[job % k], &mut memory)?;
-            watch.step();
-            if value.is_finite() {
-                return Ok(value);
-            }
-            Err(Error::Overflow { what: "a score".into(), remedy: "scale the target" })
-        })
-        .collect()
+        let chain_candidates = candidates.iter().skip(job / k).step_by(chains);
+        chain_candidates
+            .map(|candidate| {
+                control.check_cancelled()?;
+                let value = score(candidate, &splits[job % k], &mut memory)?;
+                control.step();
+                if value.is_finite() {
+                    return Ok(value);
+                }
+                Err(Error::Overflow { subject: "a score".into(), remedy: "scale the target" })
+            })
+            .collect()
     };
-    let found: Vec<Vec<Result<f64>>> = (0..chains * k).into_par_iter().with_max_len(1).map(chain).collect();
-    watch.check_cancelled()?;
+    let scores_by_chain: Vec<Vec<Result<f64>>> =
+        (0..chains * k).into_par_iter().with_max_len(1).map(chain).collect();
+    control.check_cancelled()?;
     let summary = |c: usize| match (0..k)
-        .map(|fold| found[c % chains * k + fold][c / chains].clone())
+        .map(|fold| scores_by_chain[c % chains * k + fold][c / chains].clone())
         .collect()
     {
         Err(error) => Score { folds: Vec::new(), mean: f64::NAN, std_error: f64::NAN, failure: Some(error) },
@@ -466,13 +479,13 @@ fn run<C: Sync, M: Default>(
     let Some((best, winner)) = fitted().min_by(|(_, a), (_, b)| loss(a).total_cmp(&loss(b))) else {
         let error = scores.into_iter().find_map(|s| s.failure);
         return Err(error.unwrap_or(Error::TooFew {
-            what: "the list of candidates".into(),
+            subject: "the list of candidates".into(),
             needed: 1,
             unit: "candidate is",
         }));
     };
     let limit = loss(winner) + winner.std_error;
-    let first_within_error = fitted().find(|(_, s)| loss(s) <= limit).map_or(best, |(at, _)| at);
+    let first_within_error = fitted().find(|(_, s)| loss(s) <= limit).map_or(best, |(index, _)| index);
     Ok(CrossValidation { best, first_within_error, scores })
 }
 

@@ -1,6 +1,6 @@
 //! Gaussian process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 //!
-//! What is observed are values of f, or weighted sums of them (mean temperatures of regions, totals of
+//! The observations are values of f, or weighted sums of values (mean temperatures of regions, totals of
 //! districts): `z = Aᵀf(X) + ε`.
 
 use rayon::prelude::*;
@@ -16,11 +16,11 @@ use super::task::{
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::memory::ensure_free;
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction, prior_covariance_of_sums};
 use crate::setting_schema::{self, Setting, SettingValues};
 use crate::table::Table;
@@ -67,7 +67,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
             seed: task.seed,
             ..SparseGaussianProcess::new(task.kernel.clone(), noise, landmarks)
         };
-        let fit = estimator.fit_until(task.x, y, task.watch())?;
+        let fit = estimator.fit_until(task.x, y, task.control())?;
         return Ok(FittedModel {
             covariance: Some(fit.covariance),
             warnings: fit.warnings,
@@ -85,7 +85,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         seed: task.seed,
         ..GaussianProcess::new(task.kernel.clone(), noise)
     };
-    let fit = estimator.fit_until(task.x, y, task.watch())?;
+    let fit = estimator.fit_until(task.x, y, task.control())?;
     Ok(FittedModel {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,
@@ -96,8 +96,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// What settings ask of a fit by units of rows.
-/// What settings leave to be tuned.
+/// The parameters that the settings leave to be tuned.
 fn tuned_by_settings(settings: &SettingValues) -> TunedParameters {
     let fixed = settings.switch(FIXED_KERNEL.name).unwrap_or(false);
     match (fixed, settings.number(NOISE.name)) {
@@ -156,7 +155,7 @@ pub struct GaussianProcess {
     /// Whether the process models `(y - mean) / standard deviation` (with divisor n) in place of y. The fit
     /// is in the target's own units all the same.
     pub normalize_y: bool,
-    /// What is tuned.
+    /// The parameters that are tuned.
     pub tune: TunedParameters,
     /// Lower and upper bounds for [`parameters`](Self::parameters), in their order and on their scale. Equal
     /// bounds fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
@@ -173,14 +172,14 @@ pub struct GpFit {
     /// The posterior mean in the targets' units. With one target its kernel and [`noise`](Self::noise) are in
     /// these (squared) units too; several normalised ones have a [`scale`](PosteriorCovariance::scale) each.
     pub model: KernelExpansion,
-    /// What is besides the mean: `Q = (K + noise)⁻¹`, or `A (Aᵀ K A + noise)⁻¹ Aᵀ`.
+    /// Variance reduction relative to the prior: `Q = (K + noise)⁻¹`, or `A (Aᵀ K A + noise)⁻¹ Aᵀ` for sums.
     pub covariance: PosteriorCovariance,
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
     /// `log p(y)`, the logarithm of the density of the targets in their own units. scikit-learn gives that of
     /// normalised targets, which is larger by `n log(standard deviation)` for each.
     pub log_marginal_likelihood: f64,
-    /// What had to be added to the diagonal besides the noise, in the kernel's units.
+    /// Jitter that was added to the diagonal beyond the noise, in the kernel's units.
     pub jitter: f64,
     /// The parameters used, in the order and on the scale of [`GaussianProcess::parameters`].
     pub theta: Vec<f64>,
@@ -188,7 +187,7 @@ pub struct GpFit {
     pub steps: usize,
     /// Evaluations of the marginal likelihood, all runs together.
     pub evaluations: usize,
-    /// What to look at: parameters that ended at a bound, runs that failed.
+    /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
@@ -220,9 +219,9 @@ impl GaussianProcess {
     /// Names and starting values of what can be tuned, on the tuning scale: the kernel's parameters, then the
     /// logarithm of the noise.
     pub fn parameters(&self) -> Vec<crate::kernel::Parameter> {
-        let mut all = self.kernel.parameters();
-        all.push(crate::kernel::Parameter { name: "noise".into(), log_value: self.noise.ln() });
-        all
+        let mut parameters = self.kernel.parameters();
+        parameters.push(crate::kernel::Parameter { name: "noise".into(), log_value: self.noise.ln() });
+        parameters
     }
 
     /// Fits to `y` (observations × targets). Cost n³/3 for n observations and the gram matrix of the rows,
@@ -234,11 +233,11 @@ impl GaussianProcess {
     /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
     /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<GpFit> {
-        self.fit_until(x, y, RunControl::nobody())
+        self.fit_until(x, y, RunControl::none())
     }
 
-    /// As [`fit`](Self::fit), a step an evaluation of the marginal likelihood.
-    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: RunControl<'_>) -> Result<GpFit> {
+    /// [`fit`](Self::fit) with progress and cancellation: one step per evaluation of the marginal likelihood.
+    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, control: RunControl<'_>) -> Result<GpFit> {
         let targets = self.check(x, y)?;
         self.check_memory(x.rows(), y.rows())?;
         let parameters = self.parameters();
@@ -247,14 +246,14 @@ impl GaussianProcess {
         let objective = |theta: &[f64]| {
             let (kernel, noise) = self.hyperparameters(theta);
             let state = self.state(x, &targets, kernel, noise)?;
-            watch.check_cancelled()?;
+            control.check_cancelled()?;
             Ok((state.value, self.gradient(x, state)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
-        let found = hyperparameter_search::maximise(&parameters, free, search, watch, objective)?;
+        let optimum = hyperparameter_search::maximise(&parameters, free, search, control, objective)?;
         let (kernel, noise) =
-            if tuned { self.hyperparameters(&found.theta) } else { (self.kernel.clone(), self.noise) };
+            if tuned { self.hyperparameters(&optimum.theta) } else { (self.kernel.clone(), self.noise) };
         let GpState { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
         let jitter = factor.jitter;
         for j in 0..y.rows() {
@@ -266,24 +265,26 @@ impl GaussianProcess {
         };
         let mut model = KernelExpansion::new(kernel, x.clone(), coef, targets.center)?;
         model.model_card =
-            vec![Fact::new("model", "Gaussian process regression"), Fact::measured("noise", noise)];
+            vec![CardEntry::new("model", "Gaussian process regression"), CardEntry::measured("noise", noise)];
         if targets.unit_variance != 1.0 {
             // Both the units of the kernel and those in which the noise is given.
             model.model_card[1].name = "noise, in squared units of the target".into();
-            let given =
-                Fact::measured("noise, in units of the standardised target", noise / targets.unit_variance);
-            model.model_card.push(given);
+            let standardised_noise = CardEntry::measured(
+                "noise, in units of the standardised target",
+                noise / targets.unit_variance,
+            );
+            model.model_card.push(standardised_noise);
         }
         if let Some(a) = &self.operator {
-            model.model_card.push(Fact::new("observed sums of rows", a.cols()));
+            model.model_card.push(CardEntry::new("observed sums of rows", a.cols()));
         }
         if self.row_noise.is_some() {
-            model.model_card.push(Fact::new("noise of single rows", "given"));
+            model.model_card.push(CardEntry::new("noise of single rows", "given"));
         }
-        model.model_card.push(Fact::measured("log marginal likelihood", value));
-        model.model_card.push(Fact::measured("jitter", jitter));
-        model.model_card.extend(found.facts(tuned.then_some(restarts)));
-        let SearchResult { theta, steps, evaluations, warnings, .. } = found;
+        model.model_card.push(CardEntry::measured("log marginal likelihood", value));
+        model.model_card.push(CardEntry::measured("jitter", jitter));
+        model.model_card.extend(optimum.facts(tuned.then_some(restarts)));
+        let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(GpFit {
             model,
             covariance: PosteriorCovariance {
@@ -325,18 +326,18 @@ impl GaussianProcess {
         self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
     }
 
-    /// Refuses matrices that no memory holds: of observations, of rows by them with an operator, and when
-    /// tuning of what slopes are weighed by.
+    /// Refuses matrices that do not fit into memory: the covariance of the observations, with an operator
+    /// also that of rows with observations, and for tuning the weights of the gradient.
     fn check_memory(&self, rows: usize, observations: usize) -> Result<()> {
-        let own = observations.saturating_mul(observations);
+        let covariance_size = observations.saturating_mul(observations);
         let sums = self.operator.as_ref().map_or(0, |_| rows.saturating_mul(observations));
         let slopes = match (self.tune, &self.operator) {
             (TunedParameters::Nothing, _) => 0,
-            (_, None) => own,
+            (_, None) => covariance_size,
             (_, Some(_)) => rows.saturating_mul(rows),
         };
-        let needed = own.saturating_add(sums).saturating_add(slopes);
-        ensure_free(needed).map_err(|most| {
+        let needed = covariance_size.saturating_add(sums).saturating_add(slopes);
+        ensure_free(needed).map_err(|free_memory| {
             let remedy = if self.operator.is_some() {
                 "learn through inducing points"
             } else {
@@ -346,7 +347,7 @@ impl GaussianProcess {
                 "a Gaussian process of all of them takes {:.0} GB of memory, of which {:.0} are free: \
                  {remedy}, or fit to fewer rows",
                 8e-9 * needed as f64,
-                8e-9 * most as f64
+                8e-9 * free_memory as f64
             );
             Error::parameter("rows", rows, allowed)
         })
@@ -380,7 +381,8 @@ impl GaussianProcess {
         ScaledTargets::new(y, operator, self.normalize_y)
     }
 
-    /// Everything but the gradient (Rasmussen and Williams 2006, algorithm 2.1).
+    /// The factorisation, coefficients and log marginal likelihood at given hyper-parameters (Rasmussen and
+    /// Williams 2006, algorithm 2.1).
     fn state(&self, x: &Table, targets: &ScaledTargets, kernel: Kernel, noise: f64) -> Result<GpState> {
         let kernel = if targets.unit_variance == 1.0 { kernel } else { targets.unit_variance * kernel };
         let noise = targets.unit_variance * noise;
@@ -397,8 +399,8 @@ impl GaussianProcess {
             - 0.5 * m * (factor.log_det() + n * std::f64::consts::TAU.ln())
             - targets.log_density_shift();
         if !value.is_finite() {
-            let what = "the log marginal likelihood".into();
-            return Err(Error::Overflow { what, remedy: "check the kernel's parameters and the noise" });
+            let subject = "the log marginal likelihood".into();
+            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the noise" });
         }
         Ok(GpState { kernel, noise, factor, alpha, value })
     }
@@ -407,9 +409,9 @@ impl GaussianProcess {
         let (n, m) = (state.alpha.rows(), state.alpha.cols() as f64);
         let mut weights = state.factor.inverse();
         weights.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
-            let own = state.alpha.row(i);
+            let alpha_i = state.alpha.row(i);
             for (j, w) in row.iter_mut().enumerate() {
-                *w = 0.5 * (dot(own, state.alpha.row(j)) - m * *w);
+                *w = 0.5 * (dot(alpha_i, state.alpha.row(j)) - m * *w);
             }
         });
         let of_noise = state.noise * (0..n).map(|i| weights[(i, i)]).sum::<f64>();
@@ -425,6 +427,6 @@ impl GaussianProcess {
 impl GpFit {
     /// The posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
-        Posterior::of(&self.model, &self.covariance)
+        Posterior::new_unchecked(&self.model, &self.covariance)
     }
 }

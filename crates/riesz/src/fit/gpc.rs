@@ -9,10 +9,10 @@ use super::task::{FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, Outp
 use super::through_landmarks;
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::setting_schema::SettingValues;
 use crate::table::Table;
@@ -29,11 +29,11 @@ pub(super) static KIND: ModelKind = ModelKind {
     job: landmark_job,
 };
 
-/// What settings ask of a fit through landmarks.
+/// The fit through landmarks that the settings ask for, if they do.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let job = through_landmarks::job(settings, seed, &[])?;
-    let by = Classifier::Process { restarts: settings.count(RESTARTS.name).unwrap_or(0) };
-    let kind = Kind::Classes { names: Vec::new(), by };
+    let classifier = Classifier::Process { restarts: settings.count(RESTARTS.name).unwrap_or(0) };
+    let kind = Kind::Classes { names: Vec::new(), classifier };
     Ok(job.map(|job| Job { corrections: 0, intercept: false, kind, ..job }))
 }
 
@@ -45,7 +45,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let mut estimator = GaussianProcessClassifier::new(task.kernel.clone());
     estimator.tune = !task.fixed_kernel();
     (estimator.restarts, estimator.seed) = (task.restarts(), task.seed);
-    let fit = estimator.fit_until(task.x, labels, classes, task.watch())?;
+    let fit = estimator.fit_until(task.x, labels, classes, task.control())?;
     Ok(FittedModel {
         covariance: Some(fit.covariance),
         warnings: fit.warnings,
@@ -81,9 +81,9 @@ pub struct GpcFit {
     /// The posterior mode of f, with coefficients `y_i - π_i`. One output for two classes, positive for the
     /// second; one a class for more.
     pub model: KernelExpansion,
-    /// What is besides the mode: `Q = W^½ B⁻¹ W^½` for every output, with `W_ii = π_i (1 - π_i)` and
-    /// `B = I + W^½ K W^½`.
-    /// [`Prediction::of`](crate::Prediction::of) averages probabilities over it.
+    /// Variance reduction relative to the prior: `Q = W^½ B⁻¹ W^½` for every output, with `W_ii = π_i (1 -
+    /// π_i)` and `B = I + W^½ K W^½`. [`Prediction::new`](crate::Prediction::new) averages probabilities over
+    /// the posterior.
     pub covariance: PosteriorCovariance,
     /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32),
     /// summed over outputs (scikit-learn gives the mean).
@@ -94,7 +94,7 @@ pub struct GpcFit {
     pub steps: usize,
     /// Evaluations of the marginal likelihood, all runs together.
     pub evaluations: usize,
-    /// What to look at: parameters that ended at a bound, runs that failed.
+    /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
@@ -116,29 +116,30 @@ impl GaussianProcessClassifier {
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
     /// [`NotConverged`](crate::Error::NotConverged).
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
-        self.fit_until(x, labels, classes, RunControl::nobody())
+        self.fit_until(x, labels, classes, RunControl::none())
     }
 
-    /// As [`fit`](Self::fit), a step an evaluation of the marginal likelihood.
+    /// [`fit`](Self::fit) with progress and cancellation: one step per evaluation of the marginal likelihood.
     pub(super) fn fit_until(
         &self,
         x: &Table,
         labels: &[usize],
         classes: &[String],
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<GpcFit> {
         let y = self.check(x, labels, classes)?;
         let parameters = self.kernel.parameters();
         let free = 0..if self.tune { parameters.len() } else { 0 };
         let objective =
-            |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, watch.stop);
+            |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, control.stop);
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
-        let found = hyperparameter_search::maximise(&parameters, free, search, watch, objective)?;
-        let kernel = if self.tune { self.kernel.with_parameters(&found.theta) } else { self.kernel.clone() };
+        let optimum = hyperparameter_search::maximise(&parameters, free, search, control, objective)?;
+        let kernel =
+            if self.tune { self.kernel.with_parameters(&optimum.theta) } else { self.kernel.clone() };
         super::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
-        let modes = y.iter().map(|y| mode(&gram, y, watch.stop)).collect::<Result<Vec<LaplaceMode>>>()?;
+        let modes = y.iter().map(|y| mode(&gram, y, control.stop)).collect::<Result<Vec<LaplaceMode>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
         let mut coef = Matrix::zeros(x.rows(), y.len());
         for (o, mode) in modes.iter().enumerate() {
@@ -146,11 +147,11 @@ impl GaussianProcessClassifier {
         }
         let two = y.len() == 1;
         let mut card = vec![
-            Fact::new("model", "Gaussian process classifier (Laplace approximation)"),
-            Fact::measured("log marginal likelihood", value),
+            CardEntry::new("model", "Gaussian process classifier (Laplace approximation)"),
+            CardEntry::measured("log marginal likelihood", value),
         ];
-        card.extend(found.facts(self.tune.then_some(restarts)));
-        let SearchResult { theta, steps, evaluations, warnings, .. } = found;
+        card.extend(optimum.facts(self.tune.then_some(restarts)));
+        let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         let model = KernelExpansion {
             kernel,
             support_points: x.clone(),
@@ -194,16 +195,17 @@ impl GaussianProcessClassifier {
     ) -> Result<(f64, Vec<f64>)> {
         let y = self.check(x, labels, classes)?;
         hyperparameter_search::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
-        value_and_gradient(&self.kernel.with_parameters(theta), x, &y, RunControl::nobody().stop)
+        value_and_gradient(&self.kernel.with_parameters(theta), x, &y, RunControl::none().stop)
     }
 
-    /// Checks everything; returns what the labels say of each output.
+    /// Checks the inputs; returns the likelihood of each output.
     fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<LogisticLikelihood>> {
         super::check_labels(x, labels, classes)?;
         self.kernel.validate(x.width())?;
         let outputs = if classes.len() == 2 { 1..2 } else { 0..classes.len() };
-        let of = |c: usize| -> Vec<f64> { labels.iter().map(|&l| f64::from(u8::from(l == c))).collect() };
-        Ok(outputs.map(|c| LogisticLikelihood::from_fractions(&of(c), None)).collect())
+        let is_class =
+            |c: usize| -> Vec<f64> { labels.iter().map(|&l| f64::from(u8::from(l == c))).collect() };
+        Ok(outputs.map(|c| LogisticLikelihood::from_fractions(&is_class(c), None)).collect())
     }
 }
 
@@ -221,7 +223,7 @@ fn value_and_gradient(
     for y in outputs {
         let mode = mode(&gram, y, stop)?;
         total += mode.value;
-        let slopes = mode.slopes(&gram, y).gram;
+        let slopes = mode.gradient(&gram, y).gram;
         gradient.iter_mut().zip(kernel.gradient(x, &slopes)).for_each(|(sum, g)| *sum += g);
     }
     Ok((total, gradient))
@@ -230,7 +232,7 @@ fn value_and_gradient(
 impl GpcFit {
     /// The posterior of the latent functions.
     pub fn posterior(&self) -> Posterior<'_> {
-        Posterior::of(&self.model, &self.covariance)
+        Posterior::new_unchecked(&self.model, &self.covariance)
     }
 }
 

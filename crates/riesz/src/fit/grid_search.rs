@@ -1,5 +1,4 @@
-//! A setting as it is given, or the one that does best on held-out folds: how kinds of model choose what is
-//! left to them.
+//! Search for one setting: the value that is given, or the one with the best score on held-out folds.
 
 use super::cross_validation::{
     ClassScore, CrossValidation, GridAxis, cross_validate_classes_until, cross_validate_until, folds,
@@ -7,10 +6,10 @@ use super::cross_validation::{
 };
 use super::task::{AUTO, FOLDS, FitTask, SEARCH_ROWS};
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
 use crate::table::Table;
 
@@ -25,15 +24,15 @@ const ROWS_OF_FOLDS: usize = 1000;
 /// Sets the draw of rows apart from that of folds.
 const SEED: u64 = 0x5ea6_c4e5;
 
-/// What was chosen, and how it did.
+/// The chosen value, and the score by which it was chosen.
 pub(super) struct GridChoice {
     pub value: f64,
     pub kernel: Kernel,
-    pub facts: Vec<Fact>,
+    pub facts: Vec<CardEntry>,
     pub warnings: Vec<String>,
 }
 
-/// What a search tries: the values of a setting, and its value where nothing is said (`None` for a search).
+/// A search: the candidate values of a setting, and its default (`None` if the default is a search).
 pub(super) struct GridSearch<'a> {
     pub task: &'a FitTask<'a>,
     pub setting: &'static str,
@@ -62,14 +61,14 @@ impl GridSearch<'_> {
         self.best(&format!("mean squared error{unit}"), None, |grid, kernel_of, drawn| {
             let y = drawn.numbers(y);
             let folds = folds(drawn.rows.len(), self.folds(), self.task.seed)?;
-            cross_validate_until(grid, &drawn.x, &y, &folds, self.task.watch(), |point, x, y, rows| {
+            cross_validate_until(grid, &drawn.x, &y, &folds, self.task.control(), |point, x, y, rows| {
                 fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, y)
             })
         })
     }
 
-    /// For models of classes. The values follow on from one another on the same fold, with what their fits
-    /// leave in the memory.
+    /// Chooses for models of classes. Fits with successive values on the same fold start from what the
+    /// previous fit left in `M`.
     pub fn classification<M: Default>(
         &self,
         score: ClassScore,
@@ -84,17 +83,17 @@ impl GridSearch<'_> {
         self.best(name, Some(labels), |grid, kernel_of, drawn| {
             let labels: Vec<usize> = drawn.rows.iter().map(|&i| labels[i]).collect();
             let folds = stratified_folds(&labels, classes, self.folds(), self.task.seed)?;
-            let of = (labels.as_slice(), classes);
-            let (chains, watch) = (grid.len() / self.values.len(), self.task.watch());
+            let target = (labels.as_slice(), classes);
+            let (chains, control) = (grid.len() / self.values.len(), self.task.control());
             let fit = |point: &Vec<f64>, x: &Table, labels: &[usize], rows: &[usize], memory: &mut M| {
                 fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, labels, memory)
             };
-            cross_validate_classes_until((grid, chains), &drawn.x, of, &folds, score, watch, fit)
+            cross_validate_classes_until((grid, chains), &drawn.x, target, &folds, score, control, fit)
         })
     }
 
-    /// The value that is given, or the best of all times multiples of the length scales by `score`, which
-    /// gets the grid and how a multiple makes a kernel.
+    /// The value that is given, or the value and multiple of the length scales with the best `score`. `score`
+    /// takes the grid and a function that makes a kernel from a multiple.
     fn best(
         &self,
         name: &str,
@@ -122,19 +121,19 @@ impl GridSearch<'_> {
         super::sample_weights(self.task.sample_weight.as_deref(), self.task.x)?;
         let drawn = self.drawn(ROWS_OF_FOLDS, labels);
         // The fit that follows is of more rows than those on folds, and its cost goes with their cube.
-        let more = self.task.x.rows() as f64 / drawn.rows.len() as f64 * self.folds() as f64
+        let relative_rows = self.task.x.rows() as f64 / drawn.rows.len() as f64 * self.folds() as f64
             / (self.folds() as f64 - 1.0);
-        self.task.progress.start(grid.len() * self.folds() + more.powi(3).ceil() as usize);
+        self.task.progress.start(grid.len() * self.folds() + relative_rows.powi(3).ceil() as usize);
         let scores = score(&grid, &kernel_of, &drawn)?;
         let (point, best) = (&grid[scores.best], &scores.scores[scores.best]);
         let (count, mean, error) = (self.folds(), best.mean, best.std_error);
-        let of = self.describe_rows(&drawn);
-        let how = format!("{name} on {count} held-out folds{of}: {mean:.4} ± {error:.4}");
-        let multiple = (!fixed).then(|| Fact::new("multiple of the length scales", point[1]));
+        let row_text = self.describe_rows(&drawn);
+        let chosen_by = format!("{name} on {count} held-out folds{row_text}: {mean:.4} ± {error:.4}");
+        let multiple = (!fixed).then(|| CardEntry::new("multiple of the length scales", point[1]));
         Ok(GridChoice {
             value: point[0],
             kernel: kernel_of(point[1]),
-            facts: std::iter::once(Fact::new("chosen by", how)).chain(multiple).collect(),
+            facts: std::iter::once(CardEntry::new("chosen by", chosen_by)).chain(multiple).collect(),
             warnings: GridAxis::at_grid_edge(&axes, scores.best),
         })
     }
@@ -148,32 +147,37 @@ impl GridSearch<'_> {
         self.task.weights_of(&rows.iter().map(|&i| drawn.rows[i]).collect::<Vec<_>>())
     }
 
-    /// The rows to look at, all unless they are more than [`SEARCH_ROWS`], or where it is not set than
-    /// `most`: then so many at random, of each class its share, but no fewer than there are folds.
-    pub fn drawn(&self, most: usize, labels: Option<&[usize]>) -> SearchRows {
+    /// The rows that the search uses: all of them, unless there are more than [`SEARCH_ROWS`], or than
+    /// `max_rows` where that is not set. Then `max_rows` are drawn at random, from each class in proportion,
+    /// but at least as many as there are folds.
+    pub fn drawn(&self, max_rows: usize, labels: Option<&[usize]>) -> SearchRows {
         let (x, n) = (self.task.x, self.task.x.rows());
-        let most = self.task.settings.count(SEARCH_ROWS.name).unwrap_or(most);
-        if n <= most {
+        let max_rows = self.task.settings.count(SEARCH_ROWS.name).unwrap_or(max_rows);
+        if n <= max_rows {
             return SearchRows { rows: (0..n).collect(), x: x.clone() };
         }
         let labels = labels.filter(|labels| labels.len() == n).map_or_else(|| vec![0; n], <[usize]>::to_vec);
-        let mut classes = vec![Vec::new(); labels.iter().max().map_or(0, |most| most + 1)];
+        let mut classes = vec![Vec::new(); labels.iter().max().map_or(0, |max_label| max_label + 1)];
         labels.iter().enumerate().for_each(|(i, &label)| classes[label].push(i));
         let mut random = Random::seed_from_u64(hash([self.task.seed, SEED]));
-        let mut rows = Vec::with_capacity(most + classes.len());
-        for mut own in classes {
-            own.shuffle(&mut random);
-            let share = (own.len() * most).div_ceil(n).max(self.folds()).min(own.len());
-            rows.extend_from_slice(&own[..share]);
+        let mut rows = Vec::with_capacity(max_rows + classes.len());
+        for mut members in classes {
+            members.shuffle(&mut random);
+            let share = (members.len() * max_rows).div_ceil(n).max(self.folds()).min(members.len());
+            rows.extend_from_slice(&members[..share]);
         }
         rows.sort_unstable();
         SearchRows { x: x.select_rows(&rows), rows }
     }
 
-    /// What is said of the rows that were drawn; nothing if they are all.
+    /// A text about the rows that were drawn; empty if all rows are used.
     pub fn describe_rows(&self, drawn: &SearchRows) -> String {
-        let (some, all) = (drawn.rows.len(), self.task.x.rows());
-        if some == all { String::new() } else { format!(" of {some} of {all} rows, drawn with the seed") }
+        let (n_drawn, n_rows) = (drawn.rows.len(), self.task.x.rows());
+        if n_drawn == n_rows {
+            String::new()
+        } else {
+            format!(" of {n_drawn} of {n_rows} rows, drawn with the seed")
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use statrs::function::erf::{erfc, erfc_inv};
 
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel::Parameter;
 use crate::lbfgsb::{LbfgsMemory, MinimizeResult, minimize};
+use crate::model_card::CardEntry;
 use crate::random::{Random, RngExt, SeedableRng};
 
 /// Half the width of the default bounds, as a factor: from 1/100000 to 100000 times the value at the start.
@@ -17,9 +17,9 @@ pub(crate) const DEFAULT_BOUND_FACTOR: f64 = 1e5;
 
 /// A number that is tuned, and what is believed of it beforehand.
 pub(crate) struct HyperParameter {
-    /// It and its start.
+    /// The parameter with its start.
     pub parameter: Parameter,
-    /// `None` for what stays as it is.
+    /// The prior; `None` for a parameter that stays fixed.
     pub weak: Option<HyperPrior>,
 }
 
@@ -28,10 +28,11 @@ pub(crate) struct HyperParameter {
 pub(crate) enum HyperPrior {
     /// A normal distribution.
     Normal { mean: f64, sd: f64 },
-    /// Of the logarithm of a length scale: `exp(-t/2 - exp(-t/2))`, t its distance from the mode. Shorter
-    /// ones, rougher functions, are believed less and less, but hardly any is too long: a column that does
-    /// not matter has one without end. The prior that penalises complexity, in one dimension (Fuglstad,
-    /// Simpson, Lindgren and Rue 2019).
+    /// The prior of the logarithm of a length scale, with density proportional to `exp(-t/2 - exp(-t/2))`,
+    /// where t is the distance from the mode. Shorter length scales, that is rougher functions, are less and
+    /// less probable, but hardly any is too long, because the length scale of a column that does not matter
+    /// is infinite. This is the penalised-complexity prior in one dimension (Fuglstad, Simpson, Lindgren and
+    /// Rue 2019).
     PenalisedComplexity { mode: f64 },
 }
 
@@ -50,12 +51,12 @@ impl HyperPrior {
         }
     }
 
-    /// The score of a number.
-    pub fn normal_score(self, at: f64) -> f64 {
+    /// The normal score of a number.
+    pub fn normal_score(self, number: f64) -> f64 {
         match self {
-            Self::Normal { mean, sd } => (at - mean) / sd,
+            Self::Normal { mean, sd } => (number - mean) / sd,
             Self::PenalisedComplexity { mode } => {
-                let u = (-0.5 * (at - mode)).exp();
+                let u = (-0.5 * (number - mode)).exp();
                 let tail = if u > LN_2 { (-u).exp() } else { -(-u).exp_m1() };
                 let score = SQRT_2 * erfc_inv(2.0 * tail.max(f64::MIN_POSITIVE));
                 if u > LN_2 { -score } else { score }
@@ -63,16 +64,16 @@ impl HyperPrior {
         }
     }
 
-    /// The logarithm of the density, less its largest, and its slope.
-    fn at(self, at: f64) -> (f64, f64) {
+    /// The logarithm of the density, less its maximum, and its derivative.
+    fn log_density(self, number: f64) -> (f64, f64) {
         match self {
             Self::Normal { mean, sd } => {
-                let z = (at - mean) / sd;
+                let z = (number - mean) / sd;
                 (-0.5 * z * z, -z / sd)
             }
             Self::PenalisedComplexity { mode } => {
-                let half = 0.5 * (at - mode);
-                (1.0 - half - (-half).exp(), 0.5 * ((-half).exp() - 1.0))
+                let half_distance = 0.5 * (number - mode);
+                (1.0 - half_distance - (-half_distance).exp(), 0.5 * ((-half_distance).exp() - 1.0))
             }
         }
     }
@@ -94,9 +95,10 @@ impl HyperParameter {
         (self.parameter.log_value - room, self.parameter.log_value + room)
     }
 
-    /// The logarithm of the weak prior, less its largest, and its slope.
-    pub fn weak(&self, at: f64) -> (f64, f64) {
-        self.weak.map_or((0.0, 0.0), |own| own.at(at))
+    /// The logarithm of the prior's density, less its maximum, and its derivative; zero for a parameter
+    /// without a prior.
+    pub fn weak(&self, number: f64) -> (f64, f64) {
+        self.weak.map_or((0.0, 0.0), |prior| prior.log_density(number))
     }
 }
 
@@ -106,8 +108,8 @@ pub(crate) fn add_log_priors(
     theta: &[f64],
     (mut value, mut gradient): (f64, Vec<f64>),
 ) -> (f64, Vec<f64>) {
-    for ((c, at), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
-        let weak = c.weak(*at);
+    for ((c, theta_value), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
+        let weak = c.weak(*theta_value);
         (value, *slope) = (value + weak.0, *slope + weak.1);
     }
     (value, gradient)
@@ -123,22 +125,23 @@ pub(crate) struct SearchResult {
     pub steps: usize,
     /// Evaluations of all runs together.
     pub evaluations: usize,
-    /// What people should know: parameters at a bound, no convergence, failed restarts.
+    /// Warnings for the user: parameters at a bound, no convergence, failed restarts.
     pub warnings: Vec<String>,
-    /// How the objective, turned over, bends there.
+    /// The curvature of the negative objective at the end of the search.
     pub curvature: LbfgsMemory,
 }
 
 impl SearchResult {
-    /// What the card of a model says of it; `restarts` if anything was tuned.
-    pub fn facts(&self, restarts: Option<usize>) -> Vec<Fact> {
-        let tuned = restarts.map(|n| [Fact::new("restarts", n), Fact::new("optimiser steps", self.steps)]);
-        let warnings = self.warnings.iter().map(|w| Fact::new("warning", w));
+    /// Entries of the model card about the search; `restarts` if anything was tuned.
+    pub fn facts(&self, restarts: Option<usize>) -> Vec<CardEntry> {
+        let tuned =
+            restarts.map(|n| [CardEntry::new("restarts", n), CardEntry::new("optimiser steps", self.steps)]);
+        let warnings = self.warnings.iter().map(|w| CardEntry::new("warning", w));
         tuned.into_iter().flatten().chain(warnings).collect()
     }
 }
 
-/// How a maximum is searched for.
+/// Options of a search for a maximum.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SearchOptions<'b> {
     /// Bounds of the parameters; the default ones around the start if `None`.
@@ -149,30 +152,39 @@ pub(crate) struct SearchOptions<'b> {
     pub seed: u64,
     /// A run ends where two steps in turn gain no more than that; 0 for as close as rounding lets it.
     pub min_gain: f64,
-    /// How the objective is known to bend where the first run begins.
+    /// Curvature of the negative objective where the first run begins, if it is known.
     pub curvature: LbfgsMemory,
 }
 
-/// Checks that there is one number a parameter.
-pub(crate) fn check(what: &str, unit: &'static str, found: usize, parameters: &[Parameter]) -> Result<()> {
-    if found == parameters.len() {
+/// Checks that there is one number per parameter.
+pub(crate) fn check(
+    argument: &str,
+    unit: &'static str,
+    count: usize,
+    parameters: &[Parameter],
+) -> Result<()> {
+    if count == parameters.len() {
         return Ok(());
     }
     let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
     let why = format!("one a parameter: {}", names.join(", "));
-    Err(Error::Shape { what: what.into(), unit, expected: parameters.len(), found, why })
+    Err(Error::Shape { subject: argument.into(), unit, expected: parameters.len(), actual: count, why })
 }
 
-/// The given bounds after checks, or the default ones around `start`.
-fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter]) -> Result<Vec<(f64, f64)>> {
-    let Some(given) = given else {
+/// The given_bounds bounds after checks, or the default ones around `start`.
+fn bounds(
+    given_bounds: Option<&[(f64, f64)]>,
+    start: &[f64],
+    parameters: &[Parameter],
+) -> Result<Vec<(f64, f64)>> {
+    let Some(given_bounds) = given_bounds else {
         return Ok(start
             .iter()
             .map(|v| (v - DEFAULT_BOUND_FACTOR.ln(), v + DEFAULT_BOUND_FACTOR.ln()))
             .collect());
     };
-    check("bounds", "pairs", given.len(), parameters)?;
-    for ((&(low, high), &v), Parameter { name, .. }) in given.iter().zip(start).zip(parameters) {
+    check("bounds", "pairs", given_bounds.len(), parameters)?;
+    for ((&(low, high), &v), Parameter { name, .. }) in given_bounds.iter().zip(start).zip(parameters) {
         // The start is compared with a little room for the rounding of logarithms.
         let room = 1e-9 * (1.0 + v.abs());
         if !(low.is_finite() && high.is_finite() && low - room <= v && v <= high + room && low <= high) {
@@ -183,14 +195,14 @@ fn bounds(given: Option<&[(f64, f64)]>, start: &[f64], parameters: &[Parameter])
             ));
         }
     }
-    Ok(given.to_vec())
+    Ok(given_bounds.to_vec())
 }
 
 /// From `start`, within the bounds of these coordinates.
 pub(crate) fn maximise_within_priors(
     coordinates: &[HyperParameter],
     start: &[f64],
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<SearchResult> {
     let named = coordinates.iter().zip(start);
@@ -198,19 +210,19 @@ pub(crate) fn maximise_within_priors(
         named.map(|(c, &log_value)| Parameter { log_value, ..c.parameter.clone() }).collect();
     let bounds: Vec<(f64, f64)> = coordinates.iter().map(HyperParameter::bounds).collect();
     let search = SearchOptions { bounds: Some(&bounds), ..SearchOptions::default() };
-    maximise(&parameters, 0..parameters.len(), search, watch, objective)
+    maximise(&parameters, 0..parameters.len(), search, control, objective)
 }
 
 /// The largest value of `objective` (value and gradient) over runs from where the parameters are and from
 /// `search.restarts` points drawn uniformly within the bounds, that is log-uniformly in the parameters. The
 /// runs follow one another, and the first of equals wins, so that the result depends on the seed alone. Only
-/// the `free` parameters move; if there are none, the start is the result. A step of `watch` is an
+/// the `free` parameters move; if there are none, the start is the result. A step of `control` is an
 /// evaluation.
 pub(crate) fn maximise(
     parameters: &[Parameter],
     free: Range<usize>,
     maximise_within_priors: SearchOptions<'_>,
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
     mut objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<SearchResult> {
     let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
@@ -239,12 +251,12 @@ pub(crate) fn maximise(
             _ => bounds.iter().map(|&(low, high)| low + random.random::<f64>() * (high - low)).collect(),
         };
         let mut watched = |theta: &[f64]| {
-            watch.check_cancelled()?;
-            let found = objective(theta)?;
-            watch.step();
-            Ok(found)
+            control.check_cancelled()?;
+            let evaluation = objective(theta)?;
+            control.step();
+            Ok(evaluation)
         };
-        let found =
+        let run =
             minimize(&from, &bounds, enough, std::mem::take(&mut curvature), |theta| match watched(theta) {
                 Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),
                 Err(error) => {
@@ -252,13 +264,13 @@ pub(crate) fn maximise(
                     None
                 }
             });
-        watch.check_cancelled()?;
-        match found {
-            Some(found) => {
-                steps += found.steps;
-                evaluations += found.evaluations;
-                if best.as_ref().is_none_or(|best| found.value < best.value) {
-                    best = Some(found);
+        control.check_cancelled()?;
+        match run {
+            Some(minimum) => {
+                steps += minimum.steps;
+                evaluations += minimum.evaluations;
+                if best.as_ref().is_none_or(|best| minimum.value < best.value) {
+                    best = Some(minimum);
                 }
             }
             None => failures += 1,
@@ -266,7 +278,7 @@ pub(crate) fn maximise(
     }
     let Some(best) = best else {
         return Err(first_error.unwrap_or(Error::Overflow {
-            what: "the log marginal likelihood".into(),
+            subject: "the log marginal likelihood".into(),
             remedy: "check the kernel's parameters",
         }));
     };
@@ -305,12 +317,16 @@ mod tests {
         {
             // Densities of scores and numbers differ by the slope, and by a constant.
             let constant = |score: f64| {
-                let (at, slope) = weak.quantile_of_score(score);
-                weak.at(at).0 + slope.ln() + 0.5 * score * score
+                let (quantile, slope) = weak.quantile_of_score(score);
+                weak.log_density(quantile).0 + slope.ln() + 0.5 * score * score
             };
             for score in [-5.0, -2.0, -0.3, 0.0, 1.1, 3.0, 7.5] {
-                let (at, slope) = weak.quantile_of_score(score);
-                assert!((weak.normal_score(at) - score).abs() < 1e-7, "{score}: {}", weak.normal_score(at));
+                let (quantile, slope) = weak.quantile_of_score(score);
+                assert!(
+                    (weak.normal_score(quantile) - score).abs() < 1e-7,
+                    "{score}: {}",
+                    weak.normal_score(quantile)
+                );
                 let difference =
                     (weak.quantile_of_score(score + 1e-5).0 - weak.quantile_of_score(score - 1e-5).0) / 2e-5;
                 assert!((slope / difference - 1.0).abs() < 1e-6, "{score}: {slope} {difference}");

@@ -1,10 +1,10 @@
-//! What of a Gaussian process is learnt from its data.
+//! The hyper-parameters of a Gaussian process that are learnt from data.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// What is tuned by maximising the marginal likelihood.
+/// The parameters that are tuned by maximising the marginal likelihood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TunedParameters {
@@ -19,14 +19,14 @@ pub enum TunedParameters {
 }
 
 impl TunedParameters {
-    /// Which of so many parameters, the noise the last of them.
-    pub(super) fn free(self, all: usize) -> Range<usize> {
-        let noise = all - 1;
+    /// Indices of the tuned parameters among `count`, of which the last is the noise.
+    pub(super) fn free(self, count: usize) -> Range<usize> {
+        let noise = count - 1;
         match self {
-            Self::Nothing => all..all,
+            Self::Nothing => count..count,
             Self::Kernel => 0..noise,
-            Self::Noise => noise..all,
-            Self::KernelAndNoise => 0..all,
+            Self::Noise => noise..count,
+            Self::KernelAndNoise => 0..count,
         }
     }
 }

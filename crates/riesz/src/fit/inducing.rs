@@ -1,4 +1,4 @@
-//! Inducing points: few rows that stand for many.
+//! Inducing points: a few points that represent many rows.
 
 use crate::error::{Error, Result};
 use crate::kernel::ColumnScaling;
@@ -12,10 +12,11 @@ const ROWS_PER_POINT: usize = 20;
 /// Steps of Lloyd's method, most of whose gain is in the first few.
 const LLOYD_STEPS: usize = 10;
 
-/// So many inducing points of `x`, or as many as it has different rows: means of clusters by k-means of
-/// standardised columns, on a seeded sample of 20 rows a point. Where columns are categorical, whose means
-/// say nothing, the row of each cluster that is nearest to its mean, and different levels are as far apart as
-/// rows one standard deviation of a column apart. Cost O(points² columns).
+/// `count` inducing points for `x`, or as many as it has different rows. They are the means of clusters from
+/// k-means on standardised columns, on a seeded sample of 20 rows per point. Where columns are categorical,
+/// whose means have no meaning, the row of each cluster that is nearest to its mean is used, and different
+/// levels are as far apart as rows that are one standard deviation of a column apart. Cost O(points²
+/// columns).
 ///
 /// # Errors
 /// [`Error::Parameter`] for none; [`Error::TooFew`] without rows or columns.
@@ -34,24 +35,25 @@ pub fn inducing_points(x: &Table, count: usize, seed: u64) -> Result<Table> {
     let data = (0..n).flat_map(|i| encoded.iter().map(move |column| column[i])).collect();
     let features = Matrix::from_row_major(n, encoded.len(), data);
     let labels = KMeans::with_max_steps(&features, count, 1, seed, LLOYD_STEPS).labels;
-    let mut own = vec![Vec::new(); count];
-    labels.iter().enumerate().for_each(|(i, &label)| own[label].push(i));
-    own.retain(|members| !members.is_empty());
+    let mut clusters = vec![Vec::new(); count];
+    labels.iter().enumerate().for_each(|(i, &label)| clusters[label].push(i));
+    clusters.retain(|members| !members.is_empty());
     let mean = |column: &[f64], members: &[usize]| {
         members.iter().map(|&i| column[i]).sum::<f64>() / members.len() as f64
     };
     if x.columns().iter().all(|column| column.kind == ColumnKind::Numeric) {
-        let values = (0..x.width()).flat_map(|j| own.iter().map(move |members| (j, members)));
+        let values = (0..x.width()).flat_map(|j| clusters.iter().map(move |members| (j, members)));
         let values = values.map(|(j, members)| mean(sample.column(j), members)).collect();
-        return Table::from_column_major(x.columns().to_vec(), own.len(), values)
+        return Table::from_column_major(x.columns().to_vec(), clusters.len(), values)
             .map(|points| distinct(&points));
     }
     let nearest = |members: &Vec<usize>| {
         let center: Vec<f64> = encoded.iter().map(|column| mean(column, members)).collect();
-        let off = |i: usize| features.row(i).iter().zip(&center).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
-        members.iter().copied().min_by(|&a, &b| off(a).total_cmp(&off(b))).unwrap_or(members[0])
+        let distance =
+            |i: usize| features.row(i).iter().zip(&center).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+        members.iter().copied().min_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or(members[0])
     };
-    Ok(sample.select_rows(&own.iter().map(nearest).collect::<Vec<_>>()))
+    Ok(sample.select_rows(&clusters.iter().map(nearest).collect::<Vec<_>>()))
 }
 
 /// A column in which squared distances are as they should be: standardised, or of each level whether it is

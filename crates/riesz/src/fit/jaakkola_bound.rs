@@ -1,8 +1,8 @@
-//! A lower bound of the marginal likelihood of logistic outcomes, and the normal distribution that makes it:
-//! the logistic function is bounded by the best Gaussian below it at each observation (Jaakkola and Jordan
-//! 2000), which is the mean field of Pólya–Gamma augmentation (Polson, Scott and Windle 2013). Unlike
-//! [Laplace's approximation](super::laplace), which may err on either side, it never promises more than the
-//! truth; as a rule it is further from it.
+//! A lower bound of the marginal likelihood of logistic outcomes, and the normal distribution that attains
+//! it. The logistic function is bounded by the best Gaussian below it at each observation (Jaakkola and
+//! Jordan 2000), which is the mean field of Pólya–Gamma augmentation (Polson, Scott and Windle 2013). Unlike
+//! [Laplace's approximation](super::laplace), whose error may have either sign, the bound never exceeds the
+//! true value; as a rule it is further from it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -49,22 +49,23 @@ pub(crate) fn maximise_bound(
         return Err(Error::parameter("margin", likelihood.margin, allowed));
     }
     let n = likelihood.up.len();
-    let half: Vec<f64> = (0..n).map(|i| 0.5 * (likelihood.up[i] - likelihood.down[i])).collect();
-    let at = |places: &[f64]| -> Result<BoundState> {
+    let half_difference: Vec<f64> = (0..n).map(|i| 0.5 * (likelihood.up[i] - likelihood.down[i])).collect();
+    let state_at = |places: &[f64]| -> Result<BoundState> {
         check_cancelled(stop)?;
         // tanh(c/2)/4c is 1/8 at 0.
         let lambda = |c: f64| if c < 1e-4 { 0.125 - c * c / 96.0 } else { (0.5 * c).tanh() / (4.0 * c) };
         let root_weight: Vec<f64> =
             (0..n).map(|i| (2.0 * likelihood.weight(i) * lambda(places[i])).sqrt()).collect();
         let factor = factor_b(gram, &root_weight)?;
-        let known = apply_reduction(&factor, &root_weight, &gram.matvec(&half));
-        let alpha: Vec<f64> = half.iter().zip(&known).map(|(k, d)| k - d).collect();
+        let known = apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
+        let alpha: Vec<f64> = half_difference.iter().zip(&known).map(|(k, d)| k - d).collect();
         let mean = gram.matvec(&alpha);
-        let own = |i: usize| {
+        let log_bound = |i: usize| {
             let (c, w) = (places[i], likelihood.weight(i));
             w * (log_logistic(c) - 0.5 * c) + 0.5 * root_weight[i].powi(2) * c * c
         };
-        let value = (0..n).map(own).sum::<f64>() + 0.5 * dot(&half, &mean) - 0.5 * factor.log_det();
+        let value =
+            (0..n).map(log_bound).sum::<f64>() + 0.5 * dot(&half_difference, &mean) - 0.5 * factor.log_det();
         Ok(BoundState { root_weight, factor, alpha, mean, value })
     };
     let next = |state: &BoundState| -> Vec<f64> {
@@ -73,28 +74,36 @@ pub(crate) fn maximise_bound(
         (0..n).map(|i| (state.mean[i].powi(2) + variance(i)).sqrt()).collect()
     };
     let mut places: Vec<f64> = (0..n).map(|i| gram[(i, i)].max(0.0).sqrt()).collect();
-    let mut state = at(&places)?;
+    let mut state = state_at(&places)?;
     let mut change = f64::INFINITY;
     for _ in 0..MAX_STEPS / 3 {
         let first = next(&state);
         let moved = first.iter().zip(&places).map(|(a, b)| (a - b).abs() / b.max(1.0));
         change = moved.fold(0.0, f64::max);
         if change <= TOLERANCE {
-            let BoundState { root_weight, factor, alpha, mean, value } = at(&first)?;
-            return Ok(LaplaceMode { factor, root_weight, alpha, f: mean, value, twist: vec![0.0; n] });
+            let BoundState { root_weight, factor, alpha, mean, value } = state_at(&first)?;
+            return Ok(LaplaceMode {
+                factor,
+                root_weight,
+                alpha,
+                f: mean,
+                value,
+                half_third_over_w: vec![0.0; n],
+            });
         }
-        let between = at(&first)?;
+        let between = state_at(&first)?;
         let second = next(&between);
         let step: Vec<f64> = (0..n).map(|i| first[i] - places[i]).collect();
-        let bend: Vec<f64> = (0..n).map(|i| second[i] - first[i] - step[i]).collect();
-        let reach = (dot(&step, &step) / dot(&bend, &bend).max(f64::MIN_POSITIVE)).sqrt().max(1.0);
-        let ahead: Vec<f64> =
-            (0..n).map(|i| (places[i] + 2.0 * reach * step[i] + reach * reach * bend[i]).max(0.0)).collect();
-        let tried = if ahead.iter().all(|c| c.is_finite()) { Some(at(&ahead)?) } else { None };
+        let curvature: Vec<f64> = (0..n).map(|i| second[i] - first[i] - step[i]).collect();
+        let reach = (dot(&step, &step) / dot(&curvature, &curvature).max(f64::MIN_POSITIVE)).sqrt().max(1.0);
+        let ahead: Vec<f64> = (0..n)
+            .map(|i| (places[i] + 2.0 * reach * step[i] + reach * reach * curvature[i]).max(0.0))
+            .collect();
+        let tried = if ahead.iter().all(|c| c.is_finite()) { Some(state_at(&ahead)?) } else { None };
         (places, state) = match tried {
             Some(tried) if tried.value >= between.value => (ahead, tried),
             _ => {
-                let state = at(&second)?;
+                let state = state_at(&second)?;
                 (second, state)
             }
         };

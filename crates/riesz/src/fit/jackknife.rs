@@ -1,12 +1,12 @@
-//! How far kernel ridge regression varies from sample to sample, from leaving out one row after the other
-//! (the jackknife, Tukey 1958; Efron and Stein 1981).
+//! Jackknife (Tukey 1958; Efron and Stein 1981): the variation of kernel ridge regression from sample to
+//! sample, from leaving out one row at a time.
 //!
-//! With `A = K + ridge diag(1/w)` and coefficients `c = A⁻¹ t`, those without row i are
-//! `c - A⁻¹e_i c_i / (A⁻¹)_ii`, 0 at i (a block inverse), where the targets t are those less the mean of the
-//! others. So all n refits cost one inverse. Like the [bootstrap](super::KernelRidge::bootstrap) it says how
-//! far values would vary if rows were drawn anew, at this kernel and ridge, and nothing of how wrong the
-//! model is on average; it is random in nothing, and for what is linear in the coefficients, as values are,
-//! its variance is too large rather than too small on average (Efron and Stein 1981).
+//! With `A = K + ridge diag(1/w)` and coefficients `c = A⁻¹ t`, the coefficients without row i are `c -
+//! A⁻¹e_i c_i / (A⁻¹)_ii`, 0 at i (a block inverse), where the targets t are the given ones less the mean of
+//! the other rows. So all n refits cost one inverse. Like the [bootstrap](super::KernelRidge::bootstrap) it
+//! estimates how far values would vary if the rows were drawn again, with this kernel and ridge, and not the
+//! bias of the model. It involves no random numbers, and for what is linear in the coefficients, as values
+//! are, its variance is on average too large rather than too small (Efron and Stein 1981).
 
 use super::KernelRidge;
 use super::bootstrap::{PENALTY_CONFLICT, center};
@@ -28,44 +28,44 @@ pub(super) const JACKKNIFE: Setting = Setting {
 };
 
 impl KernelRidge {
-    /// How far this regression varies from sample to sample, by the jackknife: the covariance of anything
-    /// linear in the model is `(n - 1)/n` times the sum of squares about their mean of what it is without
-    /// each row. For an [`Explainer`](crate::Explainer::with_posterior) or a
-    /// [`Posterior`](crate::Posterior) of the model that [`fit`](Self::fit) gives. Cost n³, memory n²
-    /// numbers, and a target as many again.
+    /// Variation of this regression from sample to sample by the jackknife: the covariance of anything linear
+    /// in the model is `(n - 1)/n` times the sum of squares, about their mean, of its n values without each
+    /// row. It serves an [`Explainer`](crate::Explainer::with_posterior) or a [`Posterior`](crate::Posterior)
+    /// of the model that [`fit`](Self::fit) returns. Cost n³; memory n² numbers, and as many again per
+    /// target.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::TooFew`] for less than three rows; [`Error::Parameter`] with a further
-    /// penalty, which is one on all rows.
+    /// As [`fit`](Self::fit); [`Error::TooFew`] for fewer than three rows; [`Error::Parameter`] for an
+    /// estimator with a further penalty, which refers to all rows.
     pub fn jackknife(&self, x: &Table, y: &Matrix) -> Result<PosteriorCovariance> {
-        self.jackknife_until(x, y, RunControl::nobody())
+        self.jackknife_until(x, y, RunControl::none())
     }
 
-    /// As [`jackknife`](Self::jackknife).
+    /// [`jackknife`](Self::jackknife) with progress and cancellation.
     pub(super) fn jackknife_until(
         &self,
         x: &Table,
         y: &Matrix,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<PosteriorCovariance> {
         self.check(x, y)?;
         super::check(x, y.rows(), 3)?;
         if self.penalty.is_some() {
             return Err(Error::parameter(JACKKNIFE.name, true, PENALTY_CONFLICT));
         }
-        watch.check_cancelled()?;
+        control.check_cancelled()?;
         let n = x.rows();
         let mut gram = self.kernel.gram(x);
         gram.add_diagonal(|i| self.ridge / self.weight(i));
         let inverse = Cholesky::new(gram, "gram matrix plus ridge")?.inverse();
-        watch.check_cancelled()?;
+        control.check_cancelled()?;
         let (targets, intercept) = self.centred(y);
         let coef = inverse.matmul(&targets);
-        // What a target that is 1 everywhere makes of coefficients: by it they move with the mean.
-        let ones = inverse.matvec(&vec![1.0; n]);
+        // The coefficients of a target that is 1 everywhere: by these they change with the mean.
+        let coef_of_ones = inverse.matvec(&vec![1.0; n]);
         let total: f64 = (0..n).map(|i| self.weight(i)).sum();
         let known = |o: usize| {
-            // By how much the mean moves without row i: it is the mean of what is left.
+            // Change of the mean without row i.
             let moved: Vec<f64> = (0..n)
                 .map(|i| {
                     if self.center {
@@ -78,14 +78,16 @@ impl KernelRidge {
             let mut out = Matrix::zeros(n, n);
             for k in 0..n {
                 for i in 0..n {
-                    let own = coef[(i, o)] - moved[i] * ones[i];
-                    out[(k, i)] = coef[(k, o)] - moved[i] * ones[k] - inverse[(k, i)] * own / inverse[(i, i)];
+                    let shifted = coef[(i, o)] - moved[i] * coef_of_ones[i];
+                    out[(k, i)] = coef[(k, o)]
+                        - moved[i] * coef_of_ones[k]
+                        - inverse[(k, i)] * shifted / inverse[(i, i)];
                 }
                 scaled(out.row_mut(k));
             }
             let mut intercept: Vec<f64> = moved.iter().map(|m| intercept[o] + m).collect();
             scaled(&mut intercept);
-            VarianceReduction::RefitDifferences { coef: out, intercept, of: Refitted::Jackknife }
+            VarianceReduction::RefitDifferences { coef: out, intercept, method: Refitted::Jackknife }
         };
         Ok(PosteriorCovariance {
             prior_scale: 0.0,
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use crate::{Explainer, Game, Kernel, Posterior, Question};
 
-    /// Against refits without each row, weighted and not, with an intercept and without.
+    /// Variances agree with refits without each row, weighted and not, with an intercept and without.
     #[test]
     fn variances_are_those_of_refits_without_a_row() {
         let n = 12;
@@ -123,33 +125,41 @@ mod tests {
             (estimator.center, estimator.sample_weight) = (center, sample_weight);
             let covariance = estimator.jackknife(&x, &y).unwrap();
             let model = estimator.fit(&x, &y).unwrap().model;
-            let few = x.select_rows(&[4, 9]);
+            let new_rows = x.select_rows(&[4, 9]);
             let question = Question::from(Game::Functional);
             let explainer = Explainer::new(&model, question.clone().with_covariance()).unwrap();
-            let found = explainer.with_posterior(Some(&covariance)).unwrap().explain(&few).unwrap();
-            let without: Vec<Vec<f64>> = (0..n)
+            let explained_rows =
+                explainer.with_posterior(Some(&covariance)).unwrap().explain(&new_rows).unwrap();
+            let refits: Vec<Vec<f64>> = (0..n)
                 .map(|i| {
-                    let rest: Vec<usize> = (0..n).filter(|&k| k != i).collect();
-                    let targets = rest.iter().flat_map(|&k| y.row(k).to_vec()).collect();
-                    let mut own = estimator.clone();
-                    own.sample_weight = own.sample_weight.map(|w| rest.iter().map(|&k| w[k]).collect());
-                    let fit = own.fit(&x.select_rows(&rest), &Matrix::from_row_major(n - 1, 2, targets));
+                    let kept: Vec<usize> = (0..n).filter(|&k| k != i).collect();
+                    let targets = kept.iter().flat_map(|&k| y.row(k).to_vec()).collect();
+                    let mut reduced = estimator.clone();
+                    reduced.sample_weight =
+                        reduced.sample_weight.map(|w| kept.iter().map(|&k| w[k]).collect());
+                    let fit = reduced.fit(&x.select_rows(&kept), &Matrix::from_row_major(n - 1, 2, targets));
                     let fit = fit.unwrap().model;
-                    let explained = Explainer::new(&fit, question.clone()).unwrap().explain(&few).unwrap();
+                    let explained =
+                        Explainer::new(&fit, question.clone()).unwrap().explain(&new_rows).unwrap();
                     explained.values.into_iter().chain(explained.predictions).collect()
                 })
                 .collect();
             let joint = |a: usize, b: usize| {
-                let mean = |at: usize| without.iter().map(|v| v[at]).sum::<f64>() / n as f64;
-                let sum: f64 = without.iter().map(|v| (v[a] - mean(a)) * (v[b] - mean(b))).sum();
+                let mean = |position: usize| refits.iter().map(|v| v[position]).sum::<f64>() / n as f64;
+                let sum: f64 = refits.iter().map(|v| (v[a] - mean(a)) * (v[b] - mean(b))).sum();
                 sum * (n as f64 - 1.0) / n as f64
             };
             for (g, (j, l)) in (0..4).flat_map(|g| [(g, (0, 0)), (g, (0, 1)), (g, (1, 1))]) {
-                let (own, truth) =
-                    (found.covariance(g / 2, g % 2).unwrap()[j * 2 + l], joint(g * 2 + j, g * 2 + l));
-                assert!((own - truth).abs() < 1e-10 * truth.abs().max(0.01), "{g} {j} {l}: {own} {truth}");
+                let (actual, truth) = (
+                    explained_rows.covariance(g / 2, g % 2).unwrap()[j * 2 + l],
+                    joint(g * 2 + j, g * 2 + l),
+                );
+                assert!(
+                    (actual - truth).abs() < 1e-10 * truth.abs().max(0.01),
+                    "{g} {j} {l}: {actual} {truth}"
+                );
             }
-            let sd = Posterior::new(&model, &covariance).unwrap().sd(&few).unwrap();
+            let sd = Posterior::new(&model, &covariance).unwrap().sd(&new_rows).unwrap();
             for g in 0..4 {
                 assert!((sd.data()[g].powi(2) - joint(8 + g, 8 + g)).abs() < 1e-10);
             }

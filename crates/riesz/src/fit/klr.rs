@@ -1,5 +1,4 @@
-//! Kernel logistic regression as a kind of model: what its settings ask for, how its ridge is chosen, and
-//! refits of it.
+//! Kernel logistic regression as a kind of model: its settings, the choice of its ridge, and its refits.
 
 use super::KernelLogisticRegression;
 use super::bootstrap::{BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits};
@@ -79,28 +78,37 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         ..with_card_entries(fit.model, chosen.facts).into()
     };
     let fitted = fitted.stopped(fit.converged, vec![fit.iterations], "raise the penalty or max_iter");
-    let own = super::sample_weights(task.sample_weight.as_deref(), task.x)?;
-    let all = row_weights(task.x, labels, classes, &class_weight, Some(&own))?;
-    let points: Vec<usize> = (0..all.len()).filter(|&r| all[r] > 0.0).collect();
-    run_refits(task, fitted, points.clone(), rows_by_class(labels, classes.len(), &all), 1.0, |counts| {
-        // From where the fit ended: coefficients are as large as their rows' weights.
-        let rows: Vec<usize> = points.iter().copied().filter(|&r| counts[r] > 0.0).collect();
-        let places = (0..points.len()).filter(|&at| counts[points[at]] > 0.0);
-        let coef = places
-            .flat_map(|at| fit.end.coef.row(at).iter().map(|c| c * counts[points[at]]).collect::<Vec<_>>());
-        let coef = Matrix::from_row_major(rows.len(), fit.end.coef.cols(), coef.collect());
-        let mut refit = estimator.clone();
-        refit.start = Some(WarmStart { coef, intercept: fit.end.intercept.clone() });
-        refit.sample_weight = Some(counts.iter().zip(&own).map(|(count, weight)| count * weight).collect());
-        let found = refit.fit_until(task.x, labels, classes, &task.stop)?;
-        Ok(BootstrapRefit::of(rows, found.model, found.converged))
-    })
+    let sample_weights = super::sample_weights(task.sample_weight.as_deref(), task.x)?;
+    let row_weights = row_weights(task.x, labels, classes, &class_weight, Some(&sample_weights))?;
+    let points: Vec<usize> = (0..row_weights.len()).filter(|&r| row_weights[r] > 0.0).collect();
+    run_refits(
+        task,
+        fitted,
+        points.clone(),
+        rows_by_class(labels, classes.len(), &row_weights),
+        1.0,
+        |counts| {
+            // Starts where the fit ended: coefficients are proportional to the weights of their rows.
+            let rows: Vec<usize> = points.iter().copied().filter(|&r| counts[r] > 0.0).collect();
+            let places = (0..points.len()).filter(|&position| counts[points[position]] > 0.0);
+            let coef = places.flat_map(|position| {
+                fit.end.coef.row(position).iter().map(|c| c * counts[points[position]]).collect::<Vec<_>>()
+            });
+            let coef = Matrix::from_row_major(rows.len(), fit.end.coef.cols(), coef.collect());
+            let mut refit = estimator.clone();
+            refit.start = Some(WarmStart { coef, intercept: fit.end.intercept.clone() });
+            refit.sample_weight =
+                Some(counts.iter().zip(&sample_weights).map(|(count, weight)| count * weight).collect());
+            let outcome = refit.fit_until(task.x, labels, classes, &task.stop)?;
+            Ok(BootstrapRefit::from_model(rows, outcome.model, outcome.converged))
+        },
+    )
 }
 
-/// What settings ask of a fit through landmarks.
+/// The fit through landmarks that the settings ask for, if they do.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let dense = [CLASS_WEIGHT.name, SEARCH_ROWS.name, MAX_ITER.name, BOOTSTRAP.name];
     let job = through_landmarks::job(settings, seed, &dense)?;
-    let kind = Kind::Classes { names: Vec::new(), by: Classifier::Regression };
+    let kind = Kind::Classes { names: Vec::new(), classifier: Classifier::Regression };
     Ok(job.map(|job| Job { corrections: 0, kind, ..job }))
 }

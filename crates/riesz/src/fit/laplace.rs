@@ -1,6 +1,6 @@
 //! Laplace's approximation for logistic outcomes: a normal distribution around the mode of the posterior of f
-//! (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). Shared by all models of probabilities with a
-//! Gaussian process behind, who bring their prior covariance of f as a matrix.
+//! (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). It is shared by all Gaussian process models of
+//! probabilities, which provide the prior covariance of f as a matrix.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,22 +16,23 @@ const MAX_NEWTON: usize = 100;
 /// At the mode α_i is the slope of the log likelihood; the largest difference that is accepted, for a weight
 /// of 1.
 const NEWTON_TOLERANCE: f64 = 1e-10;
-/// The same where rounding keeps it from getting smaller.
+/// Tolerance of the mode where rounding keeps the change from getting smaller.
 const ROUNDING_TOLERANCE: f64 = 1e-6;
 
-/// What outcomes say of f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
+/// Likelihood of the outcomes given f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] +
+/// constant`.
 ///
-/// With a margin m of 0 that is logistic regression. With m > 0 it is the model of ties of Rao and Kupper
-/// (1967): a tie, `(e^2m - 1) σ(f - m) σ(-f - m)`, counts for either side, and adds `log(e^2m - 1)` to the
-/// constant. It is concave in f.
+/// With a margin m of 0 this is logistic regression. With m > 0 it is the model of ties of Rao and Kupper
+/// (1967): a tie, of probability `(e^2m - 1) σ(f - m) σ(-f - m)`, counts for both sides and adds `log(e^2m -
+/// 1)` to the constant. The log likelihood is concave in f.
 pub(crate) struct LogisticLikelihood {
-    /// How much counts for f being large, one an observation.
+    /// For each observation, the weight of the outcomes that favour a large f.
     pub up: Vec<f64>,
-    /// How much counts against it.
+    /// For each observation, the weight of the outcomes that favour a small f.
     pub down: Vec<f64>,
-    /// By how much a side has to be ahead, m.
+    /// The margin m by which a side must be ahead.
     pub margin: f64,
-    /// How much counts for neither: the constant is `ties log(e^2m - 1)`.
+    /// Total weight of the ties: the constant is `ties log(e^2m - 1)`.
     pub ties: f64,
 }
 
@@ -41,61 +42,62 @@ pub(crate) fn log_logistic(x: f64) -> f64 {
 }
 
 impl LogisticLikelihood {
-    /// Of outcomes from 0 to 1 (shares of 1), each of which counts as often as its weight says (`None`:
+    /// The likelihood of outcomes from 0 to 1 (shares of 1). Each counts as often as its weight says (`None`:
     /// once).
     pub fn from_fractions(y: &[f64], weights: Option<&[f64]>) -> Self {
         let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
-        let of = |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
-        Self { up: of(|y| y), down: of(|y| 1.0 - y), margin: 0.0, ties: 0.0 }
+        let weighted =
+            |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
+        Self { up: weighted(|y| y), down: weighted(|y| 1.0 - y), margin: 0.0, ties: 0.0 }
     }
 
-    /// How much observation i counts.
+    /// The total weight of observation i.
     pub fn weight(&self, i: usize) -> f64 {
         self.up[i] + self.down[i]
     }
 
-    /// The log likelihood at f, up to the constant.
+    /// The log likelihood at f, up to a constant.
     pub fn value(&self, f: &[f64]) -> f64 {
         let (m, sides) = (self.margin, self.up.iter().zip(&self.down));
         // 0 · -∞ is 0 here.
         let times = |weight: f64, x: f64| if weight > 0.0 { weight * log_logistic(x) } else { 0.0 };
-        let each = sides.zip(f).map(|((up, down), f)| times(*up, f - m) + times(*down, -f - m));
-        each.sum::<f64>() + if self.ties > 0.0 { self.ties * (2.0 * m).exp_m1().ln() } else { 0.0 }
+        let terms = sides.zip(f).map(|((up, down), f)| times(*up, f - m) + times(*down, -f - m));
+        terms.sum::<f64>() + if self.ties > 0.0 { self.ties * (2.0 * m).exp_m1().ln() } else { 0.0 }
     }
 
-    /// The derivatives of observation i at f.
-    pub fn at(&self, i: usize, f: f64) -> Derivatives {
+    /// The derivatives of the log likelihood of observation i at f.
+    pub fn derivatives(&self, i: usize, f: f64) -> Derivatives {
         let (up, down, m) = (self.up[i], self.down[i], self.margin);
         let (won, lost) = (logistic(f - m), logistic(-f - m));
         let (not_won, not_lost) = (logistic(m - f), logistic(f + m));
         let (for_up, for_down) = (up * won * not_won, down * lost * not_lost);
-        let turn = (not_won - won, not_lost - lost);
+        let asymmetry = (not_won - won, not_lost - lost);
         let curve = for_up + for_down;
-        let ratio = |of: f64| if curve > 0.0 { of / curve } else { 0.0 };
+        let ratio = |numerator: f64| if curve > 0.0 { numerator / curve } else { 0.0 };
         Derivatives {
-            slope: up * not_won - down * not_lost,
-            curve,
-            twist: ratio(for_down * turn.1 - for_up * turn.0),
-            by_margin: -up * not_won - down * not_lost,
-            slope_by_margin: for_up - for_down,
-            curve_by_margin: ratio(-for_up * turn.0 - for_down * turn.1),
+            first: up * not_won - down * not_lost,
+            curvature: curve,
+            third_over_w: ratio(for_down * asymmetry.1 - for_up * asymmetry.0),
+            margin_derivative: -up * not_won - down * not_lost,
+            first_by_margin: for_up - for_down,
+            curvature_by_margin: ratio(-for_up * asymmetry.0 - for_down * asymmetry.1),
         }
     }
 }
 
-/// Of the log likelihood of an observation.
+/// Derivatives of the log likelihood of one observation.
 pub(crate) struct Derivatives {
-    /// The first in f.
-    pub slope: f64,
-    /// The second with the opposite sign, W ≥ 0.
-    pub curve: f64,
-    /// The third, divided by W; from -1 to 1.
-    twist: f64,
-    /// In the margin, without the constant's.
-    by_margin: f64,
-    slope_by_margin: f64,
-    /// That of W, divided by W.
-    curve_by_margin: f64,
+    /// First derivative in f.
+    pub first: f64,
+    /// Second derivative in f with the opposite sign, W ≥ 0.
+    pub curvature: f64,
+    /// Third derivative in f divided by W; from -1 to 1.
+    third_over_w: f64,
+    /// First derivative in the margin, without that of the constant.
+    margin_derivative: f64,
+    first_by_margin: f64,
+    /// Derivative of W in the margin, divided by W.
+    curvature_by_margin: f64,
 }
 
 /// A prior covariance K of f, as Newton's method uses it: products, and the matrix `B = I + W^½ K W^½` for a
@@ -153,14 +155,14 @@ pub(crate) struct LaplaceMode<F = Cholesky> {
     pub f: Vec<f64>,
     /// The approximate log marginal likelihood (equation 3.32).
     pub value: f64,
-    /// Half of the third derivatives divided by W, by which W moves with f; 0 where W is what the value is a
-    /// maximum in.
-    pub twist: Vec<f64>,
+    /// Half of the third derivatives divided by W, through which W changes with f; 0 for a bound that is a
+    /// maximum in W.
+    pub half_third_over_w: Vec<f64>,
 }
 
-/// How the value changes.
+/// Gradient of the approximate evidence.
 pub(crate) struct EvidenceGradient {
-    /// With the prior covariance: `∂ value/∂θ = Σ_ii' gram_ii' ∂K_ii'/∂θ`.
+    /// Gradient in the prior covariance: `∂ value/∂θ = Σ_ii' gram_ii' ∂K_ii'/∂θ`.
     pub gram: Matrix,
     /// With the likelihood's margin.
     pub margin: f64,
@@ -200,8 +202,8 @@ pub(crate) fn mode(gram: &Matrix, likelihood: &LogisticLikelihood, stop: &Atomic
     mode_from(gram, likelihood, None, stop)
 }
 
-/// The same mode, from coefficients near those that are looked for, as of a prior that is nearly the same:
-/// where they are worth more than none, they save steps.
+/// The mode, searched from coefficients near it, such as those under a similar prior. They are used where
+/// their objective is larger than that of zero coefficients, and then save steps.
 ///
 /// # Errors
 /// As [`mode`].
@@ -215,28 +217,28 @@ pub(crate) fn mode_from<K: PriorCovariance>(
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
     let mut objective = likelihood.value(&f);
     if let Some(start) = start {
-        let at = gram.times(start);
-        let value = likelihood.value(&at) - 0.5 * dot(start, &at);
+        let f_start = gram.times(start);
+        let value = likelihood.value(&f_start) - 0.5 * dot(start, &f_start);
         if value > objective {
-            (alpha, f, objective) = (start.to_vec(), at, value);
+            (alpha, f, objective) = (start.to_vec(), f_start, value);
         }
     }
     let mut change = f64::INFINITY;
     for _ in 0..MAX_NEWTON {
         check_cancelled(stop)?;
-        let here: Vec<Derivatives> = (0..n).map(|i| likelihood.at(i, f[i])).collect();
-        let root_weight: Vec<f64> = here.iter().map(|d| d.curve.sqrt()).collect();
+        let local: Vec<Derivatives> = (0..n).map(|i| likelihood.derivatives(i, f[i])).collect();
+        let root_weight: Vec<f64> = local.iter().map(|d| d.curvature.sqrt()).collect();
         let factor = gram.factor_b(&root_weight)?;
-        let off = |i: usize| (here[i].slope - alpha[i]).abs() / likelihood.weight(i).max(1.0);
-        let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(off(i))));
+        let violation = |i: usize| (local[i].first - alpha[i]).abs() / likelihood.weight(i).max(1.0);
+        let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(violation(i))));
         // Near the mode a step squares what is off; where it no longer halves it, rounding is what is left,
         // as of kernels of large scale.
         if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * before {
             let value = objective - 0.5 * gram.log_det(&factor);
-            let twist = here.iter().map(|d| 0.5 * d.twist).collect();
-            return Ok(LaplaceMode { factor, root_weight, alpha, f, value, twist });
+            let half_third_over_w = local.iter().map(|d| 0.5 * d.third_over_w).collect();
+            return Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w });
         }
-        let right: Vec<f64> = (0..n).map(|i| here[i].curve * f[i] + here[i].slope).collect();
+        let right: Vec<f64> = (0..n).map(|i| local[i].curvature * f[i] + local[i].first).collect();
         let known = gram.apply_reduction(&factor, &root_weight, &gram.times(&right));
         let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
         let step_f = gram.times(&step);
@@ -262,49 +264,51 @@ pub(crate) fn mode_from<K: PriorCovariance>(
 }
 
 impl<F> LaplaceMode<F> {
-    /// What `u` and the slope in the margin are, see [`slopes`](Mode::slopes); `sure` is by observation the
-    /// share of the prior's precision that the likelihood adds, `1 - (B⁻¹)_ii`.
+    /// The vector `u` and the derivative in the margin, see [`gradient`](LaplaceMode::gradient).
+    /// `precision_share` is, for each observation, the share of the likelihood in the posterior precision, `1
+    /// - (B⁻¹)_ii`.
     pub(crate) fn response<K>(
         &self,
         gram: &K,
         likelihood: &LogisticLikelihood,
-        sure: &[f64],
+        precision_share: &[f64],
     ) -> (Vec<f64>, f64)
     where
         K: PriorCovariance<Factor = F>,
     {
         let n = self.alpha.len();
-        let s: Vec<f64> = self.twist.iter().zip(sure).map(|(t, v)| t * v).collect();
+        let s: Vec<f64> = self.half_third_over_w.iter().zip(precision_share).map(|(t, v)| t * v).collect();
         let known = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
         let u: Vec<f64> = s.iter().zip(&known).map(|(s, k)| s - k).collect();
         if likelihood.margin <= 0.0 {
             return (u, 0.0);
         }
         let moved = gram.times(&u);
-        let of = |i: usize| {
-            let d = likelihood.at(i, self.f[i]);
-            d.by_margin - 0.5 * sure[i] * d.curve_by_margin + moved[i] * d.slope_by_margin
+        let margin_term = |i: usize| {
+            let d = likelihood.derivatives(i, self.f[i]);
+            d.margin_derivative - 0.5 * precision_share[i] * d.curvature_by_margin
+                + moved[i] * d.first_by_margin
         };
         let constant = 2.0 * likelihood.ties / (-2.0 * likelihood.margin).exp_m1();
-        (u, (0..n).map(of).sum::<f64>() - constant)
+        (u, (0..n).map(margin_term).sum::<f64>() - constant)
     }
 }
 
 impl LaplaceMode {
-    /// How the value changes with the prior covariance and the margin (algorithm 5.1), with
+    /// Gradient of the approximate evidence in the prior covariance and the margin (algorithm 5.1):
     ///
     /// ```text
-    /// slopes = ½ αα' - ½ R + ½ (u α' + α u'),   R = W^½ B⁻¹ W^½,   u = (I - R K) s,
+    /// gradient = ½ αα' - ½ R + ½ (u α' + α u'),   R = W^½ B⁻¹ W^½,   u = (I - R K) s,
     /// s_i = ½ v_i ∂³ log P_i,   v_i = the posterior variance of f_i, (1 - (B⁻¹)_ii) / W_ii,
-    /// margin = ∂ log P - ½ Σ v_i ∂W_i + (K u)ᵀ ∂(slopes of log P).
+    /// margin = ∂ log P - ½ Σ v_i ∂W_i + (K u)ᵀ ∂(first derivatives of log P).
     /// ```
     ///
     /// Cost n³.
-    pub(crate) fn slopes(self, gram: &Matrix, likelihood: &LogisticLikelihood) -> EvidenceGradient {
+    pub(crate) fn gradient(self, gram: &Matrix, likelihood: &LogisticLikelihood) -> EvidenceGradient {
         let n = self.alpha.len();
         let mut slopes = self.factor.inverse();
-        let sure: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();
-        let (u, margin) = self.response(gram, likelihood, &sure);
+        let precision_share: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();
+        let (u, margin) = self.response(gram, likelihood, &precision_share);
         let Self { root_weight, alpha, .. } = self;
         slopes.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
             for (j, w) in row.iter_mut().enumerate() {

@@ -1,21 +1,21 @@
-//! Kernel logistic regression, binary and multinomial: a classifier whose probabilities are fitted, not
-//! added.
+//! Kernel logistic regression, binary and multinomial: a classifier whose probabilities are part of the fit
+//! and not calibrated afterwards.
 //!
 //! Newton's method on the coefficients (Rasmussen and Williams 2006, algorithms 3.1 and 3.3, with an
 //! intercept and without the evidence). Every linear system has the form `I + D^½ K D^½ / ridge`, whose
-//! eigenvalues are at least 1 whatever the data, and steps are damped by the generalised self-concordance of
-//! the loss (Bach 2010), so that the method converges from zero, on separable classes too.
+//! eigenvalues are at least 1 for any data. Steps are damped by the generalised self-concordance of the loss
+//! (Bach 2010), so that the method converges from zero, on separable classes too.
 
 use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, dot, lu_solve};
+use crate::model_card::CardEntry;
 use crate::table::Table;
 
 /// The tolerance of fits that are only compared: the loss differs by the square of this.
@@ -116,7 +116,7 @@ impl KernelLogisticRegression {
         self.fit_until(x, labels, classes, &AtomicBool::new(false))
     }
 
-    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    /// [`fit`](Self::fit) that returns [`Error::Interrupted`] soon after `stop` is set.
     pub(super) fn fit_until(
         &self,
         x: &Table,
@@ -136,7 +136,7 @@ impl KernelLogisticRegression {
         let gram = self.kernel.gram(&points);
         if gram.data().iter().any(|k| !k.is_finite()) {
             return Err(Error::Overflow {
-                what: "the gram matrix".into(),
+                subject: "the gram matrix".into(),
                 remedy: "standardise the columns, or check the kernel's parameters",
             });
         }
@@ -172,10 +172,10 @@ impl KernelLogisticRegression {
             link,
             classes: classes.to_vec(),
             model_card: vec![
-                Fact::new("model", "kernel logistic regression"),
-                Fact::measured("ridge", self.ridge),
-                Fact::new("Newton steps", iterations),
-                Fact::measured("objective", objective),
+                CardEntry::new("model", "kernel logistic regression"),
+                CardEntry::measured("ridge", self.ridge),
+                CardEntry::new("Newton steps", iterations),
+                CardEntry::measured("objective", objective),
             ],
         };
         model.model_card.extend(self.penalty.iter().flat_map(Penalty::facts));
@@ -210,18 +210,18 @@ const LEAST_CURVATURE: f64 = 1e-14;
 const MOST_ROUNDING: f64 = 1e-6;
 
 impl LogisticProblem<'_> {
-    /// Coefficients, outputs × n, and intercepts to start from.
+    /// Coefficients (outputs × n) and intercepts at which the iteration starts.
     fn start(&self) -> Result<(Matrix, Vec<f64>)> {
         let (m, n) = (self.outputs, self.labels.len());
         let Some(start) = &self.settings.start else { return Ok((Matrix::zeros(m, n), vec![0.0; m])) };
-        for (unit, expected, found) in [
+        for (unit, expected, count) in [
             ("rows", n, start.coef.rows()),
             ("outputs", m, start.coef.cols()),
             ("intercepts", m, start.intercept.len()),
         ] {
-            if expected != found {
+            if expected != count {
                 let why = "those of the rows of positive weight and of the classes".into();
-                return Err(Error::Shape { what: "the start".into(), unit, expected, found, why });
+                return Err(Error::Shape { subject: "the start".into(), unit, expected, actual: count, why });
             }
         }
         let intercept = if self.settings.fit_intercept { start.intercept.clone() } else { vec![0.0; m] };
@@ -248,7 +248,7 @@ impl LogisticProblem<'_> {
             violation = max_abs(gradient.data()).max(imbalance) / scale;
             if !(objective.is_finite() && violation.is_finite()) {
                 return Err(Error::Overflow {
-                    what: "the objective of the logistic regression".into(),
+                    subject: "the objective of the logistic regression".into(),
                     remedy: "regularise more, or standardise the columns",
                 });
             }
@@ -256,11 +256,11 @@ impl LogisticProblem<'_> {
                 || violation > previous / 4.0
                     && violation <= MOST_ROUNDING
                     && violation <= self.rounding(&coef, &intercept, &curvature) / scale;
-            let last = iterations == self.settings.max_iterations;
-            if converged || last && self.settings.keep_unfinished {
+            let last_iteration = iterations == self.settings.max_iterations;
+            if converged || last_iteration && self.settings.keep_unfinished {
                 return Ok(LogisticOptimum { coef, intercept, iterations, converged, objective, violation });
             }
-            if last {
+            if last_iteration {
                 break;
             }
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
@@ -323,11 +323,11 @@ impl LogisticProblem<'_> {
             }
             let best =
                 (0..self.outputs).fold(label, |b, o| if values[(o, i)] > values[(b, i)] { o } else { b });
-            let others: f64 = (0..self.outputs)
+            let other_terms: f64 = (0..self.outputs)
                 .filter(|&o| o != best)
                 .map(|o| (values[(o, i)] - values[(best, i)]).exp())
                 .sum();
-            self.weights[i] * (values[(best, i)] - values[(label, i)] + others.ln_1p())
+            self.weights[i] * (values[(best, i)] - values[(label, i)] + other_terms.ln_1p())
         };
         self.labels.iter().enumerate().map(of_row).sum()
     }
@@ -361,19 +361,20 @@ impl LogisticProblem<'_> {
         (residual, curvature)
     }
 
-    /// How large a violation rounding in the values may make: `w p (1 - p)` × rounding of `Σ_j K_ij α_j + b`.
+    /// Largest violation that rounding of the values may cause: `w p (1 - p)` times the rounding error of
+    /// `Σ_j K_ij α_j + b`.
     fn rounding(&self, coef: &Matrix, intercept: &[f64], curvature: &Matrix) -> f64 {
-        let mut most: f64 = 0.0;
+        let mut maximum: f64 = 0.0;
         for i in 0..self.labels.len() {
             let row = self.gram.row(i);
             for o in 0..self.outputs {
                 let size: f64 = row.iter().zip(coef.row(o)).map(|(k, a)| (k * a).abs()).sum();
                 let d = curvature[(o, i)];
                 let slope = if self.outputs == 1 { d } else { d * (1.0 - d / self.weights[i]).max(0.0) };
-                most = most.max(slope * (size + intercept[o].abs()));
+                maximum = maximum.max(slope * (size + intercept[o].abs()));
             }
         }
-        8.0 * f64::EPSILON * most
+        8.0 * f64::EPSILON * maximum
     }
 
     /// The Newton step in coefficients and intercepts.
@@ -398,7 +399,7 @@ impl LogisticProblem<'_> {
             let units: Vec<Matrix> = (0..m).map(unit).collect();
             let total = |s: &Matrix, o: usize| s.row(o).iter().sum::<f64>();
             let mut sides = Matrix::zeros(m, m);
-            (0..m * m).for_each(|at| sides.data_mut()[at] = total(&units[at % m], at / m));
+            (0..m * m).for_each(|entry| sides.data_mut()[entry] = total(&units[entry % m], entry / m));
             if m > 1 {
                 // Equal shifts of all outputs change nothing; this makes the system regular and their sum 0.
                 let mean = (0..m).map(|o| sides[(o, o)]).sum::<f64>() / (m * m) as f64;
@@ -453,15 +454,15 @@ impl NewtonSystem {
         Ok(Self { root, factors, sum })
     }
 
-    /// `S v`.
+    /// `S v` for the matrix v.
     fn apply(&self, v: &Matrix) -> Matrix {
         let mut out = self.decoupled(v);
         if let Some(sum) = &self.sum {
-            let mut all = vec![0.0; v.cols()];
+            let mut output_sum = vec![0.0; v.cols()];
             for o in 0..v.rows() {
-                all.iter_mut().zip(out.row(o)).for_each(|(a, e)| *a += e);
+                output_sum.iter_mut().zip(out.row(o)).for_each(|(a, e)| *a += e);
             }
-            let common = sum.solve_vector(&all);
+            let common = sum.solve_vector(&output_sum);
             let repeated = Matrix::from_row_major(v.rows(), v.cols(), common.repeat(v.rows()));
             let correction = self.decoupled(&repeated);
             out.data_mut().iter_mut().zip(correction.data()).for_each(|(e, c)| *e -= c);
@@ -490,9 +491,11 @@ fn add_intercepts(a: &Matrix, shift: &[f64]) -> Matrix {
     out
 }
 
-/// The largest size; NaN if there is one.
+/// The largest absolute value; NaN if any value is NaN.
 fn max_abs(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |most: f64, v| if v.abs() <= most { most } else { v.abs() + 0.0 * most })
+    values
+        .iter()
+        .fold(0.0, |maximum: f64, v| if v.abs() <= maximum { maximum } else { v.abs() + 0.0 * maximum })
 }
 
 /// The largest difference between outputs in column `i`; for one output, its size.

@@ -1,4 +1,4 @@
-//! How the ridge of logistic regression through landmarks is chosen.
+//! Choice of the ridge of logistic regression through landmarks.
 
 use super::KernelLogisticRegression;
 use super::cross_validation::ClassScore;
@@ -19,9 +19,11 @@ pub(super) fn chosen(
 ) -> Result<(Kernel, f64)> {
     let (_, classes) = task.labels()?;
     let mut task = task.clone();
-    let given = [(FOLDS.name, folds.into()), (FIXED_KERNEL.name, fixed_kernel.into())];
-    task.settings =
-        SettingValues::new(&[&FOLDS, &FIXED_KERNEL], given.map(|(name, value)| (name.to_string(), value)))?;
+    let settings = [(FOLDS.name, folds.into()), (FIXED_KERNEL.name, fixed_kernel.into())];
+    task.settings = SettingValues::new(
+        &[&FOLDS, &FIXED_KERNEL],
+        settings.map(|(name, value)| (name.to_string(), value)),
+    )?;
     let search = GridSearch { task: &task, setting: "ridge", values: &RIDGES, default: None };
     let try_one = |kernel, ridge, weights, x: &Table, labels: &[usize], end: &mut Option<WarmStart>| {
         let mut estimator = KernelLogisticRegression::new(kernel, ridge);

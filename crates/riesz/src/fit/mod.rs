@@ -62,21 +62,25 @@ use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::table::Table;
 
-/// Checks what every estimator needs of its inputs: rows, columns and one target a row.
+/// Checks the common requirements of all estimators: rows, columns and one target per row.
 pub(crate) fn check(x: &Table, targets: usize, minimum: usize) -> Result<()> {
     if x.width() == 0 {
-        return Err(Error::TooFew { what: "the table".into(), needed: 1, unit: "feature column is" });
+        return Err(Error::TooFew { subject: "the table".into(), needed: 1, unit: "feature column is" });
     }
     if x.rows() < minimum {
         let unit = if minimum == 1 { "row is" } else { "rows are" };
-        return Err(Error::TooFew { what: format!("a table of {} row(s)", x.rows()), needed: minimum, unit });
+        return Err(Error::TooFew {
+            subject: format!("a table of {} row(s)", x.rows()),
+            needed: minimum,
+            unit,
+        });
     }
     if targets != x.rows() {
         return Err(Error::Shape {
-            what: "the target".into(),
+            subject: "the target".into(),
             unit: "numbers",
             expected: x.rows(),
-            found: targets,
+            actual: targets,
             why: "one a row of the table".into(),
         });
     }
@@ -117,7 +121,7 @@ pub(crate) fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
     match diagonal.iter().position(|k| !k.is_finite()) {
         None => Ok(()),
         Some(row) => Err(Error::Overflow {
-            what: format!("the kernel at row {}", row + 1),
+            subject: format!("the kernel at row {}", row + 1),
             remedy: "standardise the columns or change the kernel's parameters",
         }),
     }
@@ -137,7 +141,7 @@ pub(crate) fn check_dense(rows: usize, matrices: f64, remedy: &str) -> Result<()
     })
 }
 
-/// What kinds of model offer that can learn through landmarks.
+/// Advice of the kinds of model that can learn through landmarks, for error messages.
 pub(crate) const THROUGH_LANDMARKS: &str =
     "learn through landmarks (landmarks = 2000; --landmarks 2000 on the command line), or ";
 
@@ -149,20 +153,20 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<()> {
     Err(Error::parameter(name, value, "it is a positive number"))
 }
 
-/// The given weights, or ones.
-pub(crate) fn sample_weights(given: Option<&[f64]>, x: &Table) -> Result<Vec<f64>> {
-    let Some(given) = given else { return Ok(vec![1.0; x.rows()]) };
-    if given.len() != x.rows() {
+/// The given weights after checks, or ones.
+pub(crate) fn sample_weights(given_weights: Option<&[f64]>, x: &Table) -> Result<Vec<f64>> {
+    let Some(given_weights) = given_weights else { return Ok(vec![1.0; x.rows()]) };
+    if given_weights.len() != x.rows() {
         return Err(Error::Shape {
-            what: "sample_weight".into(),
+            subject: "sample_weight".into(),
             unit: "numbers",
             expected: x.rows(),
-            found: given.len(),
+            actual: given_weights.len(),
             why: "one a row of the table".into(),
         });
     }
-    if let Some(bad) = given.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
+    if let Some(bad) = given_weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
         return Err(Error::parameter("sample_weight", bad, "weights are not negative; 0 leaves the row out"));
     }
-    Ok(given.to_vec())
+    Ok(given_weights.to_vec())
 }

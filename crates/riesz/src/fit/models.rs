@@ -1,5 +1,5 @@
-//! Every kind of model as front ends offer it: by name, with named settings, and with what it does where a
-//! setting is left to it.
+//! All kinds of model that front ends offer, by name, with named settings and with a rule for every setting
+//! that is left open.
 //!
 //! A kind of model is declared in its own file, as a [`ModelKind`], and listed in [`MODELS`]; the command
 //! line's `--model`, its flags and help, and the compiled half of the Python package derive from that.
@@ -35,25 +35,25 @@ impl ModelKind {
         MODELS.into_iter().find(|kind| kind.name == name)
     }
 
-    /// The settings of all kinds, each once.
+    /// The settings of all kinds, without repetitions.
     pub fn all_settings() -> Vec<&'static Setting> {
-        let mut all: Vec<&Setting> = Vec::new();
+        let mut settings: Vec<&Setting> = Vec::new();
         for setting in MODELS.iter().flat_map(|kind| kind.settings) {
-            if !all.contains(setting) {
-                all.push(setting);
+            if !settings.contains(setting) {
+                settings.push(setting);
             }
         }
-        all
+        settings
     }
 
-    /// Settings of this kind of model, from names and values; those that are null are not set.
+    /// Checked settings of this kind of model, from names and values; null values are left out.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a value that a setting cannot have, or a name that is none; [`Error::Unused`]
     /// for a setting of other kinds.
-    pub fn values(&self, given: impl IntoIterator<Item = (String, Value)>) -> Result<SettingValues> {
-        let values = SettingValues::new(&Self::all_settings(), given)?;
-        for name in values.given() {
+    pub fn values(&self, named_values: impl IntoIterator<Item = (String, Value)>) -> Result<SettingValues> {
+        let values = SettingValues::new(&Self::all_settings(), named_values)?;
+        for name in values.names() {
             self.require(name, |kind| kind.settings.iter().any(|setting| setting.name == name))?;
         }
         Ok(values)
@@ -66,12 +66,15 @@ impl ModelKind {
     /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict;
     /// those of the estimator.
     pub fn fit(&self, task: &FitTask<'_>) -> Result<FittedModel> {
-        let given = [
+        let inputs = [
             (OptionalInput::SampleWeight, task.sample_weight.is_some()),
             (OptionalInput::RowNoise, task.row_noise.is_some()),
             (OptionalInput::Penalty, task.penalty.is_some()),
         ];
-        given.into_iter().filter(|(_, given)| *given).try_for_each(|(input, _)| self.check_input(input))?;
+        inputs
+            .into_iter()
+            .filter(|(_, is_given)| *is_given)
+            .try_for_each(|(input, _)| self.check_input(input))?;
         let mut factors = task.kernel.terms.iter().flat_map(|term| &term.factors);
         if self.posterior
             && let Some(factor) = factors.find(|factor| !factor.positive_definite())

@@ -1,5 +1,5 @@
-//! A further penalty on what linear functionals of the model say: Shapley-regularised training, when the
-//! functionals are Shapley values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4).
+//! A further penalty on linear functionals of the model: Shapley-regularised training where the functionals
+//! are Shapley values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4).
 //!
 //! With the gram matrix K and functionals Z (a column holds what each coefficient adds to one functional),
 //! the estimator minimises `loss(K α) + ridge αᵀ K α + (strength / n) ‖Zᵀ α‖²`. That is the same estimator
@@ -9,8 +9,8 @@
 //! paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
 
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::linalg::{Cholesky, Matrix};
+use crate::model_card::CardEntry;
 
 /// `(strength / n) Σ (Σ_i functional_i coef_i)²` over functionals and outputs, where n is the number of rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,8 @@ pub struct Penalty {
     pub functionals: Matrix,
     /// Not negative.
     pub strength: f64,
-    /// Of how many coalitions functionals are estimates, for the model card; `None` if they are exact.
+    /// The number of coalitions from which the functionals are estimated, for the model card; `None` if they
+    /// are exact.
     pub sampled: Option<usize>,
 }
 
@@ -29,8 +30,8 @@ pub struct Penalty {
 pub(crate) struct PenalisedGram {
     /// `K̃`.
     pub(crate) gram: Matrix,
-    /// `T` of the coefficients `α = L⁻ᵀ R⁻ᵀ T γ`.
-    half: Matrix,
+    /// The matrix `T` in the coefficients `α = L⁻ᵀ R⁻ᵀ T γ`.
+    whitened_gram: Matrix,
     lower: Cholesky,
     inner: Cholesky,
 }
@@ -49,15 +50,15 @@ impl Penalty {
     }
 
     /// For the model card.
-    pub(crate) fn facts(&self) -> impl Iterator<Item = Fact> {
+    pub(crate) fn facts(&self) -> impl Iterator<Item = CardEntry> {
         let sampled =
             self.sampled.map(|count| format!("its values are estimated from {count} coalitions of features"));
-        [Fact::measured("strength of the penalty", self.strength)]
+        [CardEntry::measured("strength of the penalty", self.strength)]
             .into_iter()
-            .chain(sampled.map(|words| Fact::new("penalty", words)))
+            .chain(sampled.map(|words| CardEntry::new("penalty", words)))
     }
 
-    /// Moves the penalty into the gram matrix; `ridge` is what multiplies `αᵀ K α` in the objective. Cost
+    /// Includes the penalty in the gram matrix; `ridge` is the factor of `αᵀ K α` in the objective. Cost
     /// O(n³) and O(n² · functionals).
     ///
     /// # Errors
@@ -66,10 +67,10 @@ impl Penalty {
         let n = gram.rows();
         if self.functionals.rows() != n {
             return Err(Error::Shape {
-                what: "the matrix of penalised functionals".into(),
+                subject: "the matrix of penalised functionals".into(),
                 unit: "rows",
                 expected: n,
-                found: self.functionals.rows(),
+                actual: self.functionals.rows(),
                 why: "one a row that the model is fitted on".into(),
             });
         }
@@ -86,22 +87,22 @@ impl Penalty {
         inner.data_mut().iter_mut().for_each(|x| *x *= c);
         inner.add_diagonal(|_| 1.0);
         let inner = Cholesky::new(inner, "matrix of the penalty")?;
-        let mut half = Matrix::zeros(n, n);
+        let mut whitened_gram = Matrix::zeros(n, n);
         for i in 0..n {
             for j in i..n {
-                half[(i, j)] = lower.lower()[(j, i)];
+                whitened_gram[(i, j)] = lower.lower()[(j, i)];
             }
         }
-        inner.solve_lower_in_place(&mut half);
-        let gram = half.transpose().matmul(&half);
-        Ok(PenalisedGram { gram, half, lower, inner })
+        inner.solve_lower_in_place(&mut whitened_gram);
+        let gram = whitened_gram.transpose().matmul(&whitened_gram);
+        Ok(PenalisedGram { gram, whitened_gram, lower, inner })
     }
 }
 
 impl PenalisedGram {
     /// From coefficients on `gram` (n × outputs) to those of the model.
     pub(crate) fn to_coefficients(&self, coef: &Matrix) -> Matrix {
-        let mut coef = self.half.matmul(coef);
+        let mut coef = self.whitened_gram.matmul(coef);
         self.inner.solve_upper_in_place(&mut coef);
         self.lower.solve_upper_in_place(&mut coef);
         coef

@@ -15,10 +15,10 @@ use super::task::{
 use super::through_landmarks;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
+use crate::model_card::CardEntry;
 use crate::setting_schema::SettingValues;
 use crate::table::Table;
 
@@ -78,31 +78,31 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         let multiples = if task.fixed_kernel() { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
         let start = with(task.kernel.clone(), 1.0, None);
         super::check(task.x, y.rows(), 2)?;
-        let some = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
-        let (x, targets) = (&some.x, &some.numbers(y));
+        let sample = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
+        let (x, targets) = (&sample.x, &sample.numbers(y));
         // An eigendecomposition takes some ten times as long as a factorisation of the same size.
-        let whole = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
-        task.progress.start(multiples.len() + whole);
-        let found = select_ridge_until(&start, x, targets, &default_ridges(), multiples, task.watch())?;
-        let multiple = found.axes[0].values[found.chosen.0];
-        let several = found.axes[0].values.len() > 1;
-        facts = Vec::from_iter(several.then(|| Fact::new("multiple of the length scales", multiple)));
-        facts.push(Fact::new("chosen by", format!("leave-one-out{}", search.describe_rows(&some))));
-        (estimator, warnings) = (found.best, found.at_grid_edge);
+        let factorisation_steps = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
+        task.progress.start(multiples.len() + factorisation_steps);
+        let selection = select_ridge_until(&start, x, targets, &default_ridges(), multiples, task.control())?;
+        let multiple = selection.axes[0].values[selection.chosen.0];
+        let several = selection.axes[0].values.len() > 1;
+        facts = Vec::from_iter(several.then(|| CardEntry::new("multiple of the length scales", multiple)));
+        facts.push(CardEntry::new("chosen by", format!("leave-one-out{}", search.describe_rows(&sample))));
+        (estimator, warnings) = (selection.best, selection.at_grid_edge);
     }
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     let fit = estimator.fit_until(task.x, y, &task.stop)?;
     check_cancelled(&task.stop)?;
-    facts.insert(0, Fact::measured("leave-one-out mean squared error", fit.loo_error()));
+    facts.insert(0, CardEntry::measured("leave-one-out mean squared error", fit.loo_error()));
     let draws = task.settings.count(BOOTSTRAP.name);
     let jackknife = task.settings.switch(JACKKNIFE.name).unwrap_or(false);
     let covariance = match (draws, jackknife) {
         (None, false) => None,
-        (None, true) => Some(estimator.jackknife_until(task.x, y, task.watch())?),
+        (None, true) => Some(estimator.jackknife_until(task.x, y, task.control())?),
         (Some(draws), false) => {
             task.progress.start(draws);
             facts.push(bootstrap_fact(draws, task.seed));
-            Some(estimator.bootstrap_until(task.x, y, draws, task.seed, task.watch())?)
+            Some(estimator.bootstrap_until(task.x, y, draws, task.seed, task.control())?)
         }
         (Some(draws), true) => {
             let allowed = "the jackknife says the same by other refits: leave one of the two out";
@@ -117,12 +117,13 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// What settings ask of a fit through landmarks.
+/// The fit through landmarks that the settings ask for, if they do.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let job = through_landmarks::job(settings, seed, &[SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name])?;
     let unused = |names: &[&'static str], belongs: &str| {
-        let given = names.iter().find(|name| settings.get(name).is_some());
-        given.map_or(Ok(()), |name| Err(Error::Unused { setting: (*name).into(), belongs: belongs.into() }))
+        let given_name = names.iter().find(|name| settings.get(name).is_some());
+        given_name
+            .map_or(Ok(()), |name| Err(Error::Unused { setting: (*name).into(), belongs: belongs.into() }))
     };
     let Some(job) = job else {
         unused(&[CORRECTIONS.name, SOLVER.name, TOLERANCE.name], "fits through landmarks")?;
@@ -167,7 +168,7 @@ pub struct RidgeFit {
     pub factor: Cholesky,
     /// The coefficients on this gram matrix, rows × targets: those of the model, but for a penalty.
     pub dual_coef: Matrix,
-    /// What had to be added to the diagonal besides the ridge.
+    /// Jitter that was added to the diagonal beyond the ridge.
     pub jitter: f64,
 }
 
@@ -194,7 +195,7 @@ impl KernelRidge {
         self.fit_until(x, y, &AtomicBool::new(false))
     }
 
-    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    /// [`fit`](Self::fit) that returns [`Error::Interrupted`] soon after `stop` is set.
     pub(super) fn fit_until(&self, x: &Table, y: &Matrix, stop: &AtomicBool) -> Result<RidgeFit> {
         self.check(x, y)?;
         // The gram matrix is factored in place.
@@ -216,9 +217,9 @@ impl KernelRidge {
         let jitter = factor.jitter;
         let mut model = KernelExpansion::new(self.kernel.clone(), x.clone(), coef, intercept)?;
         model.model_card = vec![
-            Fact::new("model", "kernel ridge regression"),
-            Fact::measured("ridge", self.ridge),
-            Fact::measured("jitter", jitter),
+            CardEntry::new("model", "kernel ridge regression"),
+            CardEntry::measured("ridge", self.ridge),
+            CardEntry::measured("jitter", jitter),
         ];
         if let Some(penalty) = &self.penalty {
             model.model_card.extend(penalty.facts());
@@ -233,10 +234,10 @@ impl KernelRidge {
     /// As [`fit`](Self::fit).
     pub fn loo_path(&self, x: &Table, y: &Matrix, ridges: &[f64]) -> Result<Vec<f64>> {
         self.check(x, y)?;
-        for (name, given) in
+        for (name, is_given) in
             [("sample_weight", self.sample_weight.is_some()), ("penalty", self.penalty.is_some())]
         {
-            if given {
+            if is_given {
                 let allowed = "the leave-one-out path takes equal weights and no further penalty";
                 return Err(Error::parameter(name, "given", allowed));
             }
@@ -269,11 +270,11 @@ impl KernelRidge {
         if !(self.ridge.is_finite() && self.ridge > 0.0) {
             return Err(Error::parameter("ridge", self.ridge, "it is a positive number"));
         }
-        if let Some(at) = y.data().iter().position(|v| !v.is_finite()) {
+        if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite {
-                row: at / y.cols(),
+                row: position / y.cols(),
                 column: "target".into(),
-                value: y.data()[at],
+                value: y.data()[position],
             });
         }
         if let Some(weights) = &self.sample_weight {
@@ -336,10 +337,10 @@ mod tests {
         let fast = estimator.fit(&x, &y).unwrap().loo_error();
         let mut slow = 0.0;
         for i in 0..30 {
-            let rest: Vec<usize> = (0..30).filter(|&k| k != i).collect();
-            let targets = rest.iter().flat_map(|&k| y.row(k).to_vec()).collect();
+            let kept: Vec<usize> = (0..30).filter(|&k| k != i).collect();
+            let targets = kept.iter().flat_map(|&k| y.row(k).to_vec()).collect();
             let model =
-                estimator.fit(&x.select_rows(&rest), &Matrix::from_row_major(29, 2, targets)).unwrap().model;
+                estimator.fit(&x.select_rows(&kept), &Matrix::from_row_major(29, 2, targets)).unwrap().model;
             let predicted = model.predict(&x.select_rows(&[i])).unwrap();
             slow += (0..2).map(|o| (predicted[(0, o)] - y[(i, o)]).powi(2)).sum::<f64>();
         }

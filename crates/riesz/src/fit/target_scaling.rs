@@ -1,4 +1,4 @@
-//! Targets of Gaussian processes in the units in which they are modelled.
+//! Targets of Gaussian processes, scaled to the units in which they are modelled.
 
 use crate::error::{Error, Result, sized};
 use crate::kernel::mean_variance;
@@ -15,26 +15,30 @@ pub(super) struct ScaledTargets {
 }
 
 impl ScaledTargets {
-    /// Of `y`, observations × targets: normalised or as they are. With an operator each is a sum of rows, by
-    /// its column.
+    /// Scales `y` (observations × targets): standardised, or unchanged. With an operator, each observation is
+    /// the weighted sum of rows in its column.
     ///
     /// # Errors
     /// [`Error::TooFew`] without any; [`Error::NotFinite`]; [`Error::Target`] if one to be normalised is
     /// constant.
     pub fn new(y: &Matrix, operator: Option<&Sparse>, normalise: bool) -> Result<Self> {
         if y.cols() == 0 || y.rows() == 0 {
-            return Err(Error::TooFew { what: "the target".into(), needed: 1, unit: "row and column are" });
+            return Err(Error::TooFew {
+                subject: "the target".into(),
+                needed: 1,
+                unit: "row and column are",
+            });
         }
-        if let Some(at) = y.data().iter().position(|v| !v.is_finite()) {
+        if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite {
-                row: at / y.cols(),
+                row: position / y.cols(),
                 column: "target".into(),
-                value: y.data()[at],
+                value: y.data()[position],
             });
         }
         let m = y.cols();
         let (mut center, mut scale, mut variance) = (vec![0.0; m], vec![1.0; m], 1.0);
-        // What each observation makes of a constant f: 0 if that is all that rounding leaves of its weights.
+        // Each observation of f = 1: the sum of its weights, set to 0 where it is only rounding.
         let (sums, sizes): (Vec<f64>, Vec<f64>) = match operator {
             None => (vec![1.0; y.rows()], Vec::new()),
             Some(a) => (0..a.cols())
@@ -44,25 +48,29 @@ impl ScaledTargets {
         };
         if normalise {
             for o in 0..m {
-                let (mean, spread) = match operator {
+                let (mean, variance_of_target) = match operator {
                     None => mean_variance(&y.column(o)),
                     Some(_) => mean_variance_of_sums(&y.column(o), &sums, &sizes),
                 };
                 // Constant within rounding of the mean.
-                if !(spread.sqrt() > 1e-12 * mean.abs() && spread > 0.0 && spread.is_finite()) {
+                if !(variance_of_target.sqrt() > 1e-12 * mean.abs()
+                    && variance_of_target > 0.0
+                    && variance_of_target.is_finite())
+                {
                     return Err(Error::Target {
                         name: format!("target {}", o + 1),
                         problem: format!(
-                            "has no spread to normalise by (mean {mean:.4e}, variance {spread:.1e}): there \
-                             is nothing to learn, or set normalize_y to false"
+                            "has no spread to normalise by (mean {mean:.4e}, variance \
+                             {variance_of_target:.1e}): there is nothing to learn, or set normalize_y to \
+                             false"
                         ),
                     });
                 }
                 center[o] = mean;
                 if m == 1 {
-                    variance = spread;
+                    variance = variance_of_target;
                 } else {
-                    scale[o] = spread.sqrt();
+                    scale[o] = variance_of_target.sqrt();
                 }
             }
         }
@@ -75,7 +83,7 @@ impl ScaledTargets {
         Ok(Self { values, center, per_output_scale: scale, unit_variance: variance })
     }
 
-    /// By how much the logarithm of a density is larger of these than of targets in their own units, but for
+    /// The logarithm of a density of these targets less that of the targets in their own units, up to
     /// `variance`.
     pub fn log_density_shift(&self) -> f64 {
         self.values.rows() as f64 * self.per_output_scale.iter().map(|s| s.ln()).sum::<f64>()
@@ -112,10 +120,10 @@ pub(super) fn check_row_noise(
 }
 
 /// The constant c that fits `y_j = sums_j c` best, and the mean square around it divided by that of `sizes`:
-/// mean and variance where both are 1.
+/// the mean and the variance where both are 1.
 pub(crate) fn mean_variance_of_sums(y: &[f64], sums: &[f64], sizes: &[f64]) -> (f64, f64) {
     let square: f64 = dot(sums, sums);
     let mean = if square > 0.0 { dot(sums, y) / square } else { 0.0 };
-    let around: f64 = y.iter().zip(sums).map(|(y, sum)| (y - sum * mean).powi(2)).sum();
-    (mean, around / dot(sizes, sizes))
+    let residual_sum: f64 = y.iter().zip(sums).map(|(y, sum)| (y - sum * mean).powi(2)).sum();
+    (mean, residual_sum / dot(sizes, sizes))
 }

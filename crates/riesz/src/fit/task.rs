@@ -1,5 +1,5 @@
-//! What kinds of model have in common: what they say of themselves, what they are fitted from, and what a fit
-//! knows.
+//! Common parts of all kinds of model: their declaration, the task that they are fitted from, and the result
+//! of a fit.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,10 +10,10 @@ use super::nystrom::Job;
 use super::{ClassWeight, Penalty, WarmStart};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, listed};
-use crate::explanation::Fact;
 use crate::kernel::{ColumnScaling, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::posterior::PosteriorCovariance;
 use crate::setting_schema::{Range, Setting, SettingValues};
 use crate::table::{Column, Table};
@@ -23,27 +23,27 @@ use crate::table::{Column, Table};
 pub struct ModelKind {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// A one-line description for help.
     pub help: &'static str,
-    /// What it predicts.
+    /// The kind of output that the model predicts.
     pub predicts: OutputType,
-    /// The settings that it has a use for.
+    /// The settings that the kind of model uses.
     pub settings: &'static [&'static Setting],
-    /// What else it has a use for.
+    /// Optional inputs that the kind of model uses.
     pub takes: &'static [OptionalInput],
-    /// Whether it knows how sure it is, in [`FittedModel::covariance`].
+    /// Whether the fit includes a posterior covariance, in [`FittedModel::covariance`].
     pub posterior: bool,
     pub(super) fit: fn(&FitTask<'_>) -> Result<FittedModel>,
     /// The fit by units of rows that settings ask for, with a seed, if they do.
     pub(super) job: fn(&SettingValues, u64) -> Result<Option<Job>>,
 }
 
-/// Of kinds of model that see all rows at once.
+/// The landmark job of kinds of model that need all rows at once: none.
 pub(super) fn no_job(_: &SettingValues, _: u64) -> Result<Option<Job>> {
     Ok(None)
 }
 
-/// What a kind of model predicts.
+/// Outputs of a kind of model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputType {
     /// One number.
@@ -54,7 +54,7 @@ pub enum OutputType {
     Class,
 }
 
-/// What some kinds of model take besides settings, and the others refuse.
+/// Inputs besides settings that some kinds of model take and the others refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionalInput {
     /// [`FitTask::sample_weight`].
@@ -66,7 +66,7 @@ pub enum OptionalInput {
 }
 
 impl OptionalInput {
-    /// What front ends call it.
+    /// The name of the input in front ends.
     pub fn name(self) -> &'static str {
         match self {
             Self::SampleWeight => "sample_weight",
@@ -76,7 +76,7 @@ impl OptionalInput {
     }
 }
 
-/// What is to be predicted.
+/// The target of a fit.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// Numbers, rows × targets.
@@ -93,7 +93,7 @@ pub enum Target {
 /// The penalty on a model with the kernel that it is given.
 pub type PenaltyOf<'a> = dyn Fn(&Kernel) -> Result<Penalty> + Sync + 'a;
 
-/// What a model is fitted from.
+/// Everything that a model is fitted from.
 #[derive(Clone)]
 pub struct FitTask<'a> {
     /// The rows.
@@ -104,9 +104,9 @@ pub struct FitTask<'a> {
     pub target_names: Vec<String>,
     /// The kernel, or where its tuning starts.
     pub kernel: Kernel,
-    /// What is set; see [`ModelKind::values`].
+    /// The settings; see [`ModelKind::values`].
     pub settings: SettingValues,
-    /// One weight a row.
+    /// One weight per row.
     pub sample_weight: Option<Vec<f64>>,
     /// Known variances of the errors of single rows.
     pub row_noise: Option<Vec<f64>>,
@@ -114,12 +114,11 @@ pub struct FitTask<'a> {
     pub penalty: Option<&'a PenaltyOf<'a>>,
     /// Where Newton's method starts.
     pub start: Option<WarmStart>,
-    /// Of folds, restarts and the rows that a search looks at.
+    /// Seed of folds, restarts and the sample of rows that a search uses.
     pub seed: u64,
-    /// Another thread sets it to give up soon, with [`Error::Interrupted`].
+    /// Another thread sets this flag to make the fit return [`Error::Interrupted`] soon.
     pub stop: Arc<AtomicBool>,
-    /// How far the fit is: of a search, or where it does not know how far it has to go the steps that it has
-    /// taken.
+    /// Progress of the fit: the share of a search, or the number of steps taken where their total is unknown.
     pub progress: Arc<Progress>,
 }
 
@@ -128,9 +127,9 @@ pub struct FitTask<'a> {
 pub struct FittedModel {
     /// The model.
     pub model: KernelExpansion,
-    /// What it knows of how sure it is.
+    /// Posterior covariance, if the model has one.
     pub covariance: Option<PosteriorCovariance>,
-    /// What to look at, one sentence each.
+    /// Warnings, one sentence each.
     pub warnings: Vec<String>,
     /// Whether the optimiser reached its tolerance. If not, a warning says so.
     pub converged: bool,
@@ -319,7 +318,7 @@ impl<'a> FitTask<'a> {
     }
 
     /// Where the fit looks whether it is to go on.
-    pub(super) fn watch(&self) -> RunControl<'_> {
+    pub(super) fn control(&self) -> RunControl<'_> {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
@@ -336,7 +335,7 @@ impl<'a> FitTask<'a> {
         self.settings.count(RESTARTS.name).unwrap_or(0)
     }
 
-    /// How many points the model is learnt through, if not all rows.
+    /// The number of landmarks through which the model is learnt, if it does not use all rows.
     pub(super) fn landmarks(&self) -> Option<usize> {
         self.settings.count(LANDMARKS.name)
     }
@@ -380,10 +379,10 @@ impl<'a> FitTask<'a> {
         Ok((y.data().iter().map(|v| (v - center) / scale).collect(), center, scale))
     }
 
-    /// What is said of the classes' weights.
+    /// The class weights from the settings.
     pub(super) fn class_weight(&self, classes: &[String]) -> Result<ClassWeight> {
-        let Some(given) = self.settings.get(CLASS_WEIGHT.name) else { return Ok(ClassWeight::None) };
-        let Some(weights) = given.as_object() else { return Ok(ClassWeight::Balanced) };
+        let Some(class_weights) = self.settings.get(CLASS_WEIGHT.name) else { return Ok(ClassWeight::None) };
+        let Some(weights) = class_weights.as_object() else { return Ok(ClassWeight::Balanced) };
         if let Some(unknown) = weights.keys().find(|class| !classes.contains(class)) {
             let allowed = format!("it is no class of the target; classes: {}", listed(classes));
             return Err(Error::parameter(CLASS_WEIGHT.name, format!("'{unknown}'"), allowed));
@@ -392,9 +391,9 @@ impl<'a> FitTask<'a> {
         Ok(ClassWeight::PerClass(classes.iter().map(weight).collect()))
     }
 
-    /// The weights of some rows.
+    /// The weights of the given rows.
     pub(super) fn weights_of(&self, rows: &[usize]) -> Option<Vec<f64>> {
-        self.sample_weight.as_ref().map(|all| rows.iter().map(|&i| all[i]).collect())
+        self.sample_weight.as_ref().map(|weights| rows.iter().map(|&i| weights[i]).collect())
     }
 
     /// The penalty on a model with this kernel.
@@ -410,7 +409,7 @@ fn wrong_target_error(problem: &str) -> Error {
 /// Adds facts to a model's card.
 pub(super) fn with_card_entries(
     mut model: KernelExpansion,
-    facts: impl IntoIterator<Item = Fact>,
+    facts: impl IntoIterator<Item = CardEntry>,
 ) -> KernelExpansion {
     model.model_card.extend(facts);
     model

@@ -1,5 +1,4 @@
-//! What fits of many kinds through landmarks share: what settings ask of them, and how they learn from rows
-//! in memory.
+//! Common parts of fits through landmarks: the job that the settings describe, and the fit to rows in memory.
 
 use super::nystrom::{FitControl, Job, Kind, LabelledRows, fit_rows};
 use super::task::{
@@ -9,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 use crate::setting_schema::SettingValues;
 
-/// What belongs to fits of all rows.
+/// Description, for messages, of the fits that use all rows.
 const DENSE: &str = "fits without landmarks";
 
 /// The fit through landmarks that settings ask for; `None` if they ask for none. Those of `dense` are
@@ -43,12 +42,12 @@ pub(super) fn fit_classes(task: &FitTask<'_>, mut job: Job) -> Result<FittedMode
     fit(task, Matrix::column_vector(labels.iter().map(|&l| l as f64).collect()), &job)
 }
 
-/// The fit of the task's rows to targets.
+/// Fits the task's rows to targets through landmarks.
 pub(super) fn fit(task: &FitTask<'_>, y: Matrix, job: &Job) -> Result<FittedModel> {
     if task.penalty.is_some() {
         return Err(Error::Unused { setting: OptionalInput::Penalty.name().into(), belongs: DENSE.into() });
     }
     let rows = LabelledRows::new(task.x.clone(), y, task.sample_weight.clone())?;
-    let heed = FitControl { stop: task.stop.clone(), progress: task.progress.clone() };
-    fit_rows(rows, task.kernel.clone(), job, &heed)
+    let control = FitControl { stop: task.stop.clone(), progress: task.progress.clone() };
+    fit_rows(rows, task.kernel.clone(), job, &control)
 }

@@ -1,4 +1,5 @@
-//! Values of a process at inducing points, as independent normal numbers: `u = L v` with `K(W, W) = LLᵀ`.
+//! Whitened inducing variables: values of a process at inducing points as independent standard normal numbers
+//! v, `u = L v` with `K(W, W) = LLᵀ`.
 
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -16,9 +17,9 @@ const MIN_EIGENVALUE: f64 = 1e-14;
 pub(crate) struct WhitenedInducing {
     /// L.
     pub factor: Cholesky,
-    /// What was added to the diagonal of `K(W, W)`.
+    /// Jitter added to the diagonal of `K(W, W)`.
     pub jitter: f64,
-    /// The same, relative to its mean.
+    /// The jitter relative to the mean of the diagonal.
     relative: f64,
 }
 
@@ -28,12 +29,12 @@ impl WhitenedInducing {
         Self::with_jitter(kernel, points, 0.0)
     }
 
-    /// The same with no less than so much added to the diagonal.
-    pub fn with_jitter(kernel: &Kernel, points: &Table, least: f64) -> Result<Self> {
+    /// Whitening with at least `min_jitter` added to the diagonal.
+    pub fn with_jitter(kernel: &Kernel, points: &Table, min_jitter: f64) -> Result<Self> {
         let m = points.rows();
         let mut gram = kernel.gram(points);
         let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
-        let added = least.max(JITTER * level);
+        let added = min_jitter.max(JITTER * level);
         gram.add_diagonal(|_| added);
         let factor = Cholesky::new(gram, "gram matrix of the inducing points")?;
         let jitter = added + factor.jitter;
@@ -52,10 +53,10 @@ impl WhitenedInducing {
         kernel.gradient(points, &by_gram)
     }
 
-    /// F with `FFᵀ = L⁻ᵀ(I - (I + told)⁻¹)L⁻¹`, in as many columns as there are parts that count. Cost
-    /// O(points³).
-    pub fn reduction_root(&self, told: &Matrix) -> Result<Matrix> {
-        let (values, vectors) = symmetric_eigen(told)?;
+    /// F with `FFᵀ = L⁻ᵀ(I - (I + information)⁻¹)L⁻¹`, with one column for every eigenvalue that is not
+    /// negligible. Cost O(points³).
+    pub fn reduction_root(&self, information: &Matrix) -> Result<Matrix> {
+        let (values, vectors) = symmetric_eigen(information)?;
         let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > MIN_EIGENVALUE).collect();
         let mut root = Matrix::zeros(vectors.rows(), kept.len());
         for i in 0..vectors.rows() {

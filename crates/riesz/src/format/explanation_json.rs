@@ -1,5 +1,5 @@
-//! Explanations as JSON: the fields of [`Explanation`] beside a format name and a version, and what a
-//! classifier decides of the rows.
+//! Explanations as JSON: the fields of [`Explanation`] with a format name and a version, and a classifier's
+//! decisions for the rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +14,12 @@ pub const FORMAT: &str = "riesz-explanation";
 pub const VERSION: u64 = 3;
 const VERSION_WITHOUT_UNCERTAINTY: u64 = 2;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedExplanation {
     /// The explanation.
     pub explanation: Explanation,
-    /// What a classifier decides of its rows; `None` for regression, and if the file does not say.
+    /// A classifier's decisions for its rows; `None` for regression, and if the file does not state them.
     pub decisions: Option<ClassDecisions>,
 }
 
@@ -39,7 +39,7 @@ struct FileRecord<'e> {
     decisions: Option<&'e ClassDecisions>,
 }
 
-/// What the file says beside the explanation.
+/// The fields of the file besides the explanation.
 #[derive(Deserialize)]
 struct ExtraFields {
     #[serde(default)]
@@ -146,17 +146,18 @@ mod tests {
 
     #[test]
     fn what_is_said_of_how_sure_values_are_has_to_be_possible() {
-        let sure = |spread: &str| {
+        let with_dispersion = |dispersion: &str| {
             let source = r#"{"kind":"bootstrap","draws":9,"seed":1}"#;
-            let field = format!(r#""uncertainty":{{"spread":{spread},"source":{source}}},"players""#);
+            let field = format!(r#""uncertainty":{{"spread":{dispersion},"source":{source}}},"players""#);
             FIRST.replacen("\"version\":1", "\"version\":3", 1).replacen("\"players\"", &field, 1)
         };
-        let good = read(sure(r#"{"covariance":[4.0,1.0,1.0,9.0]}"#).as_bytes()).unwrap().explanation;
+        let good =
+            read(with_dispersion(r#"{"covariance":[4.0,1.0,1.0,9.0]}"#).as_bytes()).unwrap().explanation;
         assert_eq!((good.sd(), good.covariance(0, 0).map(<[f64]>::len)), (Some(vec![2.0, 3.0]), Some(4)));
         assert!(String::from_utf8(bytes(&good)).unwrap().contains("\"version\":3"));
-        let alone = read(sure(r#"{"sd":[2.0,3.0]}"#).as_bytes()).unwrap().explanation;
-        assert_eq!((alone.sd(), alone.covariance(0, 0)), (good.sd(), None));
-        for (spread, words) in [
+        let sd_only = read(with_dispersion(r#"{"sd":[2.0,3.0]}"#).as_bytes()).unwrap().explanation;
+        assert_eq!((sd_only.sd(), sd_only.covariance(0, 0)), (good.sd(), None));
+        for (dispersion, words) in [
             (r#"{"covariance":[-4.0,1.0,1.0,9.0]}"#, "below 0"),
             (r#"{"covariance":[4.0,1.0,1.5,9.0]}"#, "is not symmetric"),
             (r#"{"covariance":[4.0,1.0,1.0]}"#, "has 3 numbers, but 4 are expected"),
@@ -165,7 +166,7 @@ mod tests {
             (r#"{"sd":[2.0]}"#, "has 1 numbers, but 2 are expected"),
             (r#"{"variance":[2.0]}"#, "unknown variant"),
         ] {
-            let message = read(sure(spread).as_bytes()).unwrap_err().to_string();
+            let message = read(with_dispersion(dispersion).as_bytes()).unwrap_err().to_string();
             assert!(message.contains(words) && !message.contains('\n'), "{message}");
         }
     }
@@ -198,20 +199,20 @@ mod tests {
         #[test]
         fn round_trips_bit_for_bit(explanation in any_explanation(), pick in prop::collection::vec(0_usize..9, 1..4)) {
             let sets: Vec<usize> = pick.iter().map(|k| k % explanation.sets()).collect();
-            let some = explanation.select(&[0], &sets, &[0]);
-            for explanation in [explanation, some] {
-                let found = read(&bytes(&explanation)).unwrap().explanation;
-                prop_assert_eq!(&found, &explanation);
+            let selection = explanation.select(&[0], &sets, &[0]);
+            for explanation in [explanation, selection] {
+                let reread = read(&bytes(&explanation)).unwrap().explanation;
+                prop_assert_eq!(&reread, &explanation);
                 // Zeros have signs.
-                prop_assert_eq!(format!("{found:?}"), format!("{explanation:?}"));
+                prop_assert_eq!(format!("{reread:?}"), format!("{explanation:?}"));
             }
         }
 
         #[test]
-        fn corruption_never_panics(at: usize, byte: u8, cut: usize) {
+        fn corruption_never_panics(position: usize, byte: u8, cut: usize) {
             let mut damaged = FIRST.as_bytes().to_vec();
             let n = damaged.len();
-            damaged[at % n] = byte;
+            damaged[position % n] = byte;
             let _ = read(&damaged);
             damaged.truncate(cut % n);
             prop_assert!(read(&damaged).is_err());

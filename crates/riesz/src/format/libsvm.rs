@@ -25,7 +25,7 @@ pub use write::write;
 /// The facts that pass through from the file to the card and back.
 const PASSED: [&str; 3] = ["probA", "probB", "prob_density_marks"];
 
-/// What the machine is, by LIBSVM's names.
+/// The kind of machine, by LIBSVM's names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum MachineType {
     Classifier,
@@ -49,8 +49,8 @@ fn length_of(gamma: f64) -> f64 {
     let double = 2.0 * gamma;
     let square = first * first;
     let product = double * square;
-    let rest = double.mul_add(square, -product) + double * first.mul_add(first, -square);
-    let corrected = first + 0.5 * first * ((1.0 - product) - rest);
+    let rounding = double.mul_add(square, -product) + double * first.mul_add(first, -square);
+    let corrected = first + 0.5 * first * ((1.0 - product) - rounding);
     if corrected.is_finite() { corrected } else { first }
 }
 

@@ -1,5 +1,5 @@
-//! File formats. Readers take bytes from strangers: they check everything, and answer with an error that says
-//! what is wrong; they never panic.
+//! File formats. Readers take bytes from untrusted sources: they check everything, and fail with an error
+//! that says what is wrong; they never panic.
 //!
 //! | format | holds |
 //! |---|---|
@@ -15,20 +15,22 @@ pub mod value_table;
 
 use crate::error::{Error, Result};
 
-/// Checks the name and version that a file carries.
-fn check_tag(found: &str, version: u64, wanted: &str, newest: u64, what: &str) -> Result<()> {
-    if found != wanted {
+/// Checks the format name and version of a file.
+fn check_tag(actual: &str, version: u64, wanted: &str, newest: u64, description: &str) -> Result<()> {
+    if actual != wanted {
         return Err(Error::Format {
-            problem: format!("this is not a riesz {what}: its format is '{found}'"),
+            problem: format!("this is not a riesz {description}: its format is '{actual}'"),
         });
     }
     if version > newest {
         return Err(Error::Format {
-            problem: format!("this {what} was written by a newer riesz (format {version}); update riesz"),
+            problem: format!(
+                "this {description} was written by a newer riesz (format {version}); update riesz"
+            ),
         });
     }
     if version == 0 {
-        return Err(Error::Format { problem: format!("this {what} has no valid format version") });
+        return Err(Error::Format { problem: format!("this {description} has no valid format version") });
     }
     Ok(())
 }

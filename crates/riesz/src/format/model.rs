@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, Refitted, VarianceReduction};
 use crate::table::{Column, Players, Table};
 
@@ -36,8 +36,8 @@ pub const VERSION: u64 = 5;
 pub struct SavedModel {
     /// The model.
     pub model: KernelExpansion,
-    /// What its posterior is besides it, which takes 4 n² bytes for n points and every matrix Q. `None` to
-    /// leave it out, and for models that have none.
+    /// Its posterior covariance, which takes 4 n² bytes for n points and every matrix Q. `None` to leave it
+    /// out, and for models that have none.
     pub covariance: Option<PosteriorCovariance>,
     /// The players, if they are not simply the columns.
     pub groups: Option<Players>,
@@ -67,7 +67,7 @@ struct ModelRecord {
     outputs: Vec<String>,
     link: Link,
     classes: Vec<String>,
-    card: Vec<Fact>,
+    card: Vec<CardEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     groups: Option<Vec<Group>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,22 +77,23 @@ struct ModelRecord {
     sha256: Option<String>,
 }
 
-/// What stands for the checksum while it is computed.
+/// The text in place of the checksum while it is computed.
 const CHECKSUM_PLACEHOLDER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The checksum of a record whose own is unknown and of arrays, whatever their order in the file.
+/// The checksum of a record, in which the checksum itself is replaced by the placeholder, and of arrays,
+/// whatever their order in the file.
 fn checksum<'a>(record: &str, arrays: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>) -> String {
     let mut arrays: Vec<_> = arrays.collect();
     arrays.sort_unstable();
-    let mut all = Sha256::new_with_prefix(record);
+    let mut hasher = Sha256::new_with_prefix(record);
     for (name, shape, bytes) in arrays {
-        all.update(format!("\n{name} {shape:?}\n"));
-        all.update(bytes);
+        hasher.update(format!("\n{name} {shape:?}\n"));
+        hasher.update(bytes);
     }
-    all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a [`Covariance`] is besides its arrays, whose names say of which kind each matrix Q is.
+/// A [`PosteriorCovariance`] without its arrays, whose names tell the kind of each matrix Q.
 #[derive(Serialize, Deserialize)]
 struct PosteriorRecord {
     prior: f64,
@@ -147,8 +148,8 @@ impl View for NamedArray {
     }
 }
 
-fn damaged(what: impl std::fmt::Display) -> Error {
-    Error::Format { problem: format!("this is not a riesz model file, or it is damaged: {what}") }
+fn damaged(reason: impl std::fmt::Display) -> Error {
+    Error::Format { problem: format!("this is not a riesz model file, or it is damaged: {reason}") }
 }
 
 /// Whether `bytes` look like a model file, judging by their beginning.
@@ -208,16 +209,16 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         .map_err(|e| Error::Format { problem: format!("the model cannot be written: {e}") })
 }
 
-/// The first version that knows such a posterior.
+/// The first format version that can represent such a posterior.
 fn version(covariance: &PosteriorCovariance) -> u64 {
-    let of = |known: &VarianceReduction| match known {
-        VarianceReduction::RefitDifferences { of: Refitted::LandmarkDoubling, .. } => 5,
+    let version_of = |known: &VarianceReduction| match known {
+        VarianceReduction::RefitDifferences { method: Refitted::LandmarkDoubling, .. } => 5,
         VarianceReduction::ThroughOperator { .. } => 4,
         VarianceReduction::RefitDifferences { .. } => 3,
         _ => 2,
     };
     let oldest = if covariance.skew_swap.is_some() { 3 } else { 2 };
-    covariance.reduction.iter().map(of).fold(oldest, u64::max)
+    covariance.reduction.iter().map(version_of).fold(oldest, u64::max)
 }
 
 fn jitter(known: &VarianceReduction) -> f64 {
@@ -231,7 +232,7 @@ fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)
             arrays.extend(operator.iter().flat_map(sparse_arrays));
             arrays
         }
-        VarianceReduction::ThroughOperator { operator, half } => {
+        VarianceReduction::ThroughOperator { operator, factor: half } => {
             let mut arrays = vec![(
                 "low_rank",
                 NamedArray::new(vec![half.rows(), half.cols()], half.data().iter().copied()),
@@ -239,7 +240,7 @@ fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)
             arrays.extend(sparse_arrays(operator));
             arrays
         }
-        VarianceReduction::RefitDifferences { coef, intercept, of } => {
+        VarianceReduction::RefitDifferences { coef, intercept, method: of } => {
             let mut arrays = vec![
                 ("refits", NamedArray::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
                 ("refits_intercept", NamedArray::list(intercept.iter().copied())),
@@ -273,8 +274,8 @@ fn sparse_arrays(matrix: &Sparse) -> [(&'static str, NamedArray); 3] {
 /// The k-th matrix Q of a posterior over n points.
 fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Result<VarianceReduction> {
     let named = |part: &str| format!("posterior.{k}.{part}");
-    let there = |part: &str| tensors.tensor(&named(part)).is_ok();
-    let operator = if there("starts") {
+    let has_part = |part: &str| tensors.tensor(&named(part)).is_ok();
+    let operator = if has_part("starts") {
         let places = |part: &str| -> Result<Vec<usize>> {
             let (_, cells) = read_u64_cells(tensors, &named(part), Dtype::U64, &[None])?;
             Ok(cells.iter().map(|b| u64::from_le_bytes(*b) as usize).collect())
@@ -284,22 +285,22 @@ fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) ->
     } else {
         None
     };
-    if there("low_rank") {
+    if has_part("low_rank") {
         let expected = operator.as_ref().map_or(n, Sparse::cols);
         let (rows, data) = read_f64_array(tensors, &named("low_rank"), &[Some(expected), None])?;
         if let Some(operator) = operator {
-            let half = Matrix::from_row_major(expected, data.len() / expected.max(1), data);
-            return Ok(VarianceReduction::ThroughOperator { operator, half });
+            let factor = Matrix::from_row_major(expected, data.len() / expected.max(1), data);
+            return Ok(VarianceReduction::ThroughOperator { operator, factor });
         }
         return Ok(VarianceReduction::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
     }
-    if there("refits") {
+    if has_part("refits") {
         let (draws, intercept) = read_f64_array(tensors, &named("refits_intercept"), &[None])?;
         let (rows, data) = read_f64_array(tensors, &named("refits"), &[Some(n), Some(draws)])?;
-        let of = if there("refits_seed") {
+        let kind = if has_part("refits_seed") {
             let (_, seed) = read_u64_cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
             Refitted::Drawn { seed: seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)) }
-        } else if there("refits_landmarks") {
+        } else if has_part("refits_landmarks") {
             Refitted::LandmarkDoubling
         } else {
             Refitted::Jackknife
@@ -307,13 +308,13 @@ fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) ->
         return Ok(VarianceReduction::RefitDifferences {
             coef: Matrix::from_row_major(rows, draws, data),
             intercept,
-            of,
+            method: kind,
         });
     }
-    if there("dense") {
+    if has_part("dense") {
         let packed = read_f64_array(tensors, &named("dense"), &[triangle(n)])?.1;
-        let at = |i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
-        let data = (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| at(i, j)).collect();
+        let entry = |i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
+        let data = (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect();
         return Ok(VarianceReduction::Dense(Matrix::from_row_major(n, n, data)));
     }
     let size = operator.as_ref().map_or(n, Sparse::cols);
@@ -427,16 +428,16 @@ fn read_u64_cells<'t>(
 ) -> Result<(usize, &'t [[u8; 8]])> {
     let tensor = tensors.tensor(name).map_err(|_| damaged(format!("there is no array '{name}'")))?;
     let fits = tensor.shape().len() == shape.len()
-        && tensor.shape().iter().zip(shape).all(|(found, wanted)| wanted.is_none_or(|w| w == *found));
+        && tensor.shape().iter().zip(shape).all(|(actual, wanted)| wanted.is_none_or(|w| w == *actual));
     if !fits || tensor.dtype() != kind {
-        let (kind, found) = (tensor.dtype(), tensor.shape());
+        let (kind, actual) = (tensor.dtype(), tensor.shape());
         return Err(damaged(format!(
-            "its array '{name}' is {kind:?} {found:?}, which does not fit its record"
+            "its array '{name}' is {kind:?} {actual:?}, which does not fit its record"
         )));
     }
-    let (chunks, rest) = tensor.data().as_chunks::<8>();
+    let (chunks, trailing_bytes) = tensor.data().as_chunks::<8>();
     let size = tensor.shape().iter().try_fold(1usize, |a, b| a.checked_mul(*b));
-    if !rest.is_empty() || size != Some(chunks.len()) {
+    if !trailing_bytes.is_empty() || size != Some(chunks.len()) {
         return Err(damaged(format!("its array '{name}' is cut off")));
     }
     Ok((tensor.shape()[0], chunks))
@@ -463,7 +464,7 @@ mod tests {
             + 0.5 * Kernel::from(linear);
         let coef = Matrix::from_row_major(2, 1, vec![0.25, -1.5]);
         let mut model = KernelExpansion::new(kernel, points, coef, vec![3.0]).unwrap();
-        model.model_card.push(Fact::new("model", "example"));
+        model.model_card.push(CardEntry::new("model", "example"));
         let groups = Players::named(model.columns(), &[("g", vec!["x", "c"])]).unwrap();
         SavedModel { model, covariance: None, groups: Some(groups) }
     }
@@ -517,12 +518,12 @@ mod tests {
         assert_eq!(before.covariance(&functionals), after.covariance(&functionals));
     }
 
-    /// A file without a checksum, as whoever writes one by hand has it.
+    /// A file without a checksum, as a program without one would write it.
     fn unsigned(saved: &SavedModel) -> Vec<u8> {
         let mut bytes = to_bytes(saved).unwrap();
         let key = br#"\"sha256\":"#;
-        let at = bytes.windows(key.len()).position(|w| w == key).unwrap() + key.len();
-        bytes[at..at + 68].copy_from_slice(format!("{:<68}", "null").as_bytes());
+        let start = bytes.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+        bytes[start..start + 68].copy_from_slice(format!("{:<68}", "null").as_bytes());
         bytes
     }
 
@@ -534,20 +535,20 @@ mod tests {
                 let known = saved.covariance.iter().flat_map(|c| &c.reduction).flat_map(reduction_arrays);
                 known.map(|(name, array)| (name, array.bytes)).collect::<Vec<_>>()
             };
-            for at in 0..bytes.len() {
+            for position in 0..bytes.len() {
                 for flip in [0x01, 0x02, 0x10, 0x20, 0x80] {
                     let mut changed = bytes.clone();
-                    changed[at] ^= flip;
+                    changed[position] ^= flip;
                     let Ok(read) = from_bytes(&changed) else { continue };
-                    assert_eq!((&read.model, &read.groups), (&saved.model, &saved.groups), "byte {at}");
+                    assert_eq!((&read.model, &read.groups), (&saved.model, &saved.groups), "byte {position}");
                     assert!(
                         read.covariance.is_some() == saved.covariance.is_some()
                             && arrays(&read) == arrays(&saved)
                     );
-                    let rest = |saved: &SavedModel| {
+                    let scales = |saved: &SavedModel| {
                         saved.covariance.as_ref().map(|c| (c.prior_scale, c.scale.clone()))
                     };
-                    assert_eq!(rest(&read), rest(&saved), "byte {at}");
+                    assert_eq!(scales(&read), scales(&saved), "byte {position}");
                 }
             }
         }
@@ -564,8 +565,8 @@ mod tests {
 
     fn patched_in(mut bytes: Vec<u8>, from: &str, to: &str) -> String {
         assert_eq!(from.len(), to.len());
-        let at = bytes.windows(from.len()).position(|w| w == from.as_bytes()).unwrap();
-        bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+        let start = bytes.windows(from.len()).position(|w| w == from.as_bytes()).unwrap();
+        bytes[start..start + from.len()].copy_from_slice(to.as_bytes());
         from_bytes(&bytes).unwrap_err().to_string()
     }
 
@@ -578,10 +579,10 @@ mod tests {
             (Refitted::Jackknife, 3),
             (Refitted::LandmarkDoubling, 5),
         ];
-        for (of, version) in kinds {
+        for (method, version) in kinds {
             let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
             let known =
-                vec![VarianceReduction::RefitDifferences { coef, intercept: vec![0.0, 0.5, -0.5], of }];
+                vec![VarianceReduction::RefitDifferences { coef, intercept: vec![0.0, 0.5, -0.5], method }];
             saved.covariance = Some(PosteriorCovariance {
                 prior_scale: 0.0,
                 skew_swap: None,
@@ -593,10 +594,10 @@ mod tests {
             let again = from_bytes(&bytes).unwrap();
             assert_eq!(bytes, to_bytes(&again).unwrap());
             let covariance = again.covariance.unwrap();
-            let VarianceReduction::RefitDifferences { of: found, .. } = covariance.reduction[0] else {
+            let VarianceReduction::RefitDifferences { method: found, .. } = covariance.reduction[0] else {
                 panic!()
             };
-            assert_eq!(found, of);
+            assert_eq!(found, method);
         }
         saved.covariance.as_mut().unwrap().prior_scale = 1.0;
         assert!(to_bytes(&saved).unwrap_err().to_string().contains("no prior"));
@@ -645,8 +646,8 @@ mod tests {
         fn corruption_never_panics(hits in proptest::collection::vec((0usize..100_000, any::<u8>()), 1..6)) {
             let mut bytes = unsigned(&with_posterior());
             let n = bytes.len();
-            for (at, byte) in hits {
-                bytes[at % n] = byte;
+            for (position, byte) in hits {
+                bytes[position % n] = byte;
             }
             if let Ok(saved) = from_bytes(&bytes) {
                 prop_assert!(finite(&saved));

@@ -1,8 +1,8 @@
-//! Explanations as tables, both ways, for CSV, Parquet and data frames. One line a row and output:
-//! `row, output, base_value, prediction, residual`, then one column a player, and one more a player for
-//! standard errors where values are estimated, and for standard deviations where it is known how sure they
-//! are. A table can be of any length; unlike the JSON form it does not hold the feature values, and what a
-//! [`TableMetadata`] says has a place in Parquet files alone.
+//! Explanations as tables, both ways, for CSV, Parquet and data frames. One line for each row and output:
+//! `row, output, base_value, prediction, residual`, then one column for each player, and one more for each
+//! player with standard errors where values are estimated, and with standard deviations where there is
+//! posterior uncertainty. A table can be of any length. Unlike the JSON form it does not hold the feature
+//! values, and only Parquet files store the [`TableMetadata`].
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, listed};
 use crate::explanation::{
-    Exactness, Explanation, Provenance, Sampling, Spread, Uncertainty, UncertaintySource,
+    Dispersion, Exactness, Explanation, Provenance, Sampling, Uncertainty, UncertaintySource,
 };
 use crate::index::ValueIndex;
 use crate::table::{Player, Table};
@@ -18,19 +18,19 @@ use crate::table::{Player, Table};
 /// Columns before those of the players. What `residual` says is not read back, but computed.
 pub const LEADING_COLUMNS: [&str; 5] = ["row", "output", "base_value", "prediction", "residual"];
 
-/// What a player's name begins with in the table if it could be mistaken for another column's.
+/// The prefix of a player's column whose name could be mistaken for another column's.
 const PLAYER_PREFIX: &str = "player:";
 
-/// What the column of a player's standard errors begins with, before the name of the player's own column.
+/// The prefix of a column of standard errors, before the name of the player's column.
 const STD_ERROR: &str = "std_error:";
 
-/// What the column of a player's standard deviations begins with.
+/// The prefix of a column of standard deviations.
 const SD: &str = "sd:";
 
 /// Numbers that an explanation read back from a table may hold.
 const NUMBERS: usize = 200_000_000;
 
-/// What is said of a table of values beside its columns.
+/// Metadata of a table of values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableMetadata {
     /// Which values they are.
@@ -40,9 +40,9 @@ pub struct TableMetadata {
     pub provenance: Provenance,
     /// The largest proved bound of all rows, if the values are exact.
     pub bound: Option<f64>,
-    /// How they were drawn, if they are estimated.
+    /// The sampling of the values, if they are estimated.
     pub sampling: Option<Sampling>,
-    /// Where standard deviations come from, if there are some.
+    /// The source of standard deviations, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sure_by: Option<UncertaintySource>,
 }
@@ -59,15 +59,16 @@ impl TableMetadata {
         }
     }
 
-    /// Takes in some of the table's rows.
+    /// Updates the metadata with some of the table's rows.
     pub fn include(&mut self, rows: &Explanation) {
         match &rows.exactness {
             Exactness::Exact { bound } => {
                 self.bound = self.bound.map(|b| bound.iter().copied().fold(b, f64::max))
             }
-            Exactness::Estimated { sampling: Some(more), .. } => {
+            Exactness::Estimated { sampling: Some(new_sampling), .. } => {
                 let before = self.sampling.map_or(0, |sampling| sampling.evaluations);
-                self.sampling = Some(Sampling { evaluations: before + more.evaluations, ..*more });
+                self.sampling =
+                    Some(Sampling { evaluations: before + new_sampling.evaluations, ..*new_sampling });
             }
             Exactness::Estimated { sampling: None, .. } | Exactness::Unstated => {}
         }
@@ -83,23 +84,23 @@ pub fn header(explanation: &Explanation) -> Vec<String> {
             LEADING_COLUMNS.contains(&&name[..]) || [PLAYER_PREFIX, STD_ERROR, SD].into_iter().any(begins);
         names.push(if taken { format!("{PLAYER_PREFIX}{name}") } else { name });
     }
-    let own = names[LEADING_COLUMNS.len()..].to_vec();
-    let mut more = |prefix: &str| names.extend(own.iter().map(|name| format!("{prefix}{name}")));
+    let players = names[LEADING_COLUMNS.len()..].to_vec();
+    let mut add_columns = |prefix: &str| names.extend(players.iter().map(|name| format!("{prefix}{name}")));
     if let Exactness::Estimated { .. } = explanation.exactness {
-        more(STD_ERROR);
+        add_columns(STD_ERROR);
     }
     if explanation.uncertainty.is_some() {
-        more(SD);
+        add_columns(SD);
     }
     names
 }
 
-/// The numbers of the columns after `row` and `output`, one a line.
+/// The numbers of the columns after `row` and `output`, column by column.
 pub fn numbers(explanation: &Explanation) -> Vec<Vec<f64>> {
     let s = explanation.sets();
     let mut columns =
         vec![explanation.base_values.clone(), explanation.predictions.clone(), explanation.residuals()];
-    let by_set = |all: &[f64], k: usize| all.iter().skip(k).step_by(s).copied().collect();
+    let by_set = |numbers: &[f64], k: usize| numbers.iter().skip(k).step_by(s).copied().collect();
     columns.extend((0..s).map(|k| by_set(&explanation.values, k)));
     if let Exactness::Estimated { std_error, .. } = &explanation.exactness {
         columns.extend((0..s).map(|k| by_set(std_error, k)));
@@ -133,7 +134,7 @@ pub struct ValueTableReader {
 }
 
 impl ValueTableReader {
-    /// For a table with these columns.
+    /// A reader for a table with these columns.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`] and [`Error::Format`] if it is no table of values.
@@ -143,24 +144,24 @@ impl ValueTableReader {
             header.iter().position(|h| h == name).ok_or_else(unknown)
         };
         let mut wanted = LEADING_COLUMNS[..4].iter().map(|name| place(name)).collect::<Result<Vec<_>>>()?;
-        let own: Vec<usize> = (0..header.len())
+        let value_columns: Vec<usize> = (0..header.len())
             .filter(|&j| !LEADING_COLUMNS.contains(&&header[j][..]))
             .filter(|&j| !header[j].starts_with(STD_ERROR) && !header[j].starts_with(SD))
             .collect();
-        if own.is_empty() {
+        if value_columns.is_empty() {
             let problem = format!("there is no column of values after {}", LEADING_COLUMNS.join(", "));
             return Err(Error::Format { problem });
         }
         // Standard errors or deviations of the players, in their order, if each has some.
-        let beside = |prefix: &str| -> Option<Vec<usize>> {
+        let columns_with_prefix = |prefix: &str| -> Option<Vec<usize>> {
             let own_name = |(j, name): (usize, &String)| Some((name.strip_prefix(prefix)?.to_string(), j));
             let known: HashMap<String, usize> = header.iter().enumerate().filter_map(own_name).collect();
-            own.iter().map(|&j| known.get(&header[j]).copied()).collect()
+            value_columns.iter().map(|&j| known.get(&header[j]).copied()).collect()
         };
-        let (errors, sd) = (beside(STD_ERROR), beside(SD));
+        let (errors, sd) = (columns_with_prefix(STD_ERROR), columns_with_prefix(SD));
         let name = |&j: &usize| header[j].strip_prefix(PLAYER_PREFIX).unwrap_or(&header[j]).to_string();
-        let players = own.iter().map(name).collect();
-        wanted.extend(own);
+        let players = value_columns.iter().map(name).collect();
+        wanted.extend(value_columns);
         let (has_errors, has_sd) = (errors.is_some(), sd.is_some());
         wanted.extend(errors.into_iter().chain(sd).flatten());
         Ok(Self {
@@ -182,7 +183,7 @@ impl ValueTableReader {
         &self.wanted
     }
 
-    /// Takes in a line: the number of its row, its output, and the numbers of the other columns.
+    /// Adds a line: the number of its row, its output, and the numbers of the other columns.
     ///
     /// # Errors
     /// [`Error::Format`] for a line that cannot be one of the table.
@@ -192,7 +193,7 @@ impl ValueTableReader {
             return broken(format!("column 'row' is {row}, which is not the number of a row"));
         }
         let row = row as usize;
-        let at = *self.rows.entry(row).or_insert_with(|| {
+        let row_index = *self.rows.entry(row).or_insert_with(|| {
             self.row_numbers.push(row);
             self.row_numbers.len() - 1
         });
@@ -201,7 +202,7 @@ impl ValueTableReader {
             self.outputs.insert(output.into(), self.output_names.len() - 1);
             self.output_names.len() - 1
         });
-        if self.lines.insert((at, o), self.lines.len()).is_some() {
+        if self.lines.insert((row_index, o), self.lines.len()).is_some() {
             return broken(format!("row {row}, output '{output}' is there twice: remove one of the two"));
         }
         self.numbers.extend(numbers);
@@ -213,7 +214,7 @@ impl ValueTableReader {
         Ok(())
     }
 
-    /// What was read, and what `note` says of it.
+    /// The explanation that was read, with the table's metadata.
     ///
     /// # Errors
     /// [`Error::TooFew`] without lines, [`Error::Format`] if a row lacks an output; as
@@ -221,14 +222,14 @@ impl ValueTableReader {
     pub fn finish(self, note: Option<TableMetadata>) -> Result<Explanation> {
         let (n, p, width) = (self.row_numbers.len(), self.players.len(), self.wanted.len() - 2);
         if n == 0 {
-            return Err(Error::TooFew { what: "the table of values".into(), needed: 1, unit: "line is" });
+            return Err(Error::TooFew { subject: "the table of values".into(), needed: 1, unit: "line is" });
         }
         let (mut base_values, mut predictions) = (Vec::new(), Vec::new());
         let mut values = Vec::with_capacity(n * self.output_names.len() * p);
         let (mut std_error, mut sd) = (Vec::new(), Vec::new());
-        for (at, row) in self.row_numbers.iter().enumerate() {
+        for (row_index, row) in self.row_numbers.iter().enumerate() {
             for (o, output) in self.output_names.iter().enumerate() {
-                let Some(k) = self.lines.get(&(at, o)) else {
+                let Some(k) = self.lines.get(&(row_index, o)) else {
                     let problem = format!("row {row} has no line for output '{output}'");
                     return Err(Error::Format { problem });
                 };
@@ -262,7 +263,9 @@ impl ValueTableReader {
                 Some(bound) => Exactness::Exact { bound: vec![bound; predictions.len()] },
                 None => Exactness::Unstated,
             },
-            uncertainty: self.has_sd.then_some(Uncertainty { spread: Spread::Sd(sd), source: note.sure_by }),
+            uncertainty: self
+                .has_sd
+                .then_some(Uncertainty { dispersion: Dispersion::Sd(sd), source: note.sure_by }),
             duels: None,
             output_names: self.output_names,
             values,
@@ -284,17 +287,17 @@ mod tests {
     use super::*;
     use crate::explanation::tests::any_explanation;
 
-    /// What is read of the lines `pick`.
+    /// The explanation that is read from the lines `pick`.
     fn reread(explanation: &Explanation, note: Option<TableMetadata>, pick: &[usize]) -> Result<Explanation> {
         let m = explanation.outputs();
         let mut names = header(explanation);
         // As others may order columns.
         names.reverse();
         let mut reader = ValueTableReader::new(&names)?;
-        let all = numbers(explanation);
+        let columns = numbers(explanation);
         for &k in pick {
             let numbers =
-                reader.wanted()[2..].iter().map(|&j| all[names.len() - 3 - j][k]).collect::<Vec<_>>();
+                reader.wanted()[2..].iter().map(|&j| columns[names.len() - 3 - j][k]).collect::<Vec<_>>();
             reader.add_line(
                 explanation.row_numbers[k / m] as f64,
                 &explanation.output_names[k % m],
@@ -312,20 +315,20 @@ mod tests {
             let mut note = TableMetadata::new(&explanation);
             note.include(&explanation);
             let note: TableMetadata = serde_json::from_str(&serde_json::to_string(&note).unwrap()).unwrap();
-            for said in [Some(note), None] {
-                let has_note = said.is_some();
-                let mut found = reread(&explanation, said.clone(), &lines).unwrap();
+            for metadata in [Some(note), None] {
+                let has_note = metadata.is_some();
+                let mut reread_table = reread(&explanation, metadata.clone(), &lines).unwrap();
                 // The other way round, columns are the other way round.
-                prop_assert!(recognises(&header(&found)) && found.data.width() == 0);
-                let sets: Vec<usize> = (0..found.sets()).rev().collect();
-                let all = |count| (0..count).collect::<Vec<usize>>();
-                found.players.reverse();
-                found = Explanation { players: found.players.clone(), ..found.select(&all(n), &sets, &all(m)) };
-                found.subsets = None;
+                prop_assert!(recognises(&header(&reread_table)) && reread_table.data.width() == 0);
+                let sets: Vec<usize> = (0..reread_table.sets()).rev().collect();
+                let indices = |count| (0..count).collect::<Vec<usize>>();
+                reread_table.players.reverse();
+                reread_table = Explanation { players: reread_table.players.clone(), ..reread_table.select(&indices(n), &sets, &indices(m)) };
+                reread_table.subsets = None;
                 // Tables do not say who met.
-                let mut expected = Explanation { data: found.data.clone(), duels: None, ..explanation.clone() };
+                let mut expected = Explanation { data: reread_table.data.clone(), duels: None, ..explanation.clone() };
                 expected.players.iter_mut().for_each(|player| player.columns.clear());
-                match (&mut expected.exactness, said) {
+                match (&mut expected.exactness, metadata) {
                     (Exactness::Exact { bound }, Some(_)) => {
                         let largest = bound.iter().copied().fold(0.0, f64::max);
                         bound.fill(largest);
@@ -335,12 +338,12 @@ mod tests {
                     _ => {}
                 }
                 if let (Some(sd), Some(known)) = (expected.sd(), &mut expected.uncertainty) {
-                    known.spread = Spread::Sd(sd);
-                    known.source = found.uncertainty.as_ref().and_then(|found| found.source);
+                    known.dispersion = Dispersion::Sd(sd);
+                    known.source = reread_table.uncertainty.as_ref().and_then(|known_source| known_source.source);
                     prop_assert_eq!(known.source.is_some(), has_note);
                 }
-                expected.provenance = found.provenance.clone();
-                prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+                expected.provenance = reread_table.provenance.clone();
+                prop_assert_eq!(format!("{reread_table:?}"), format!("{expected:?}"));
             }
         }
     }

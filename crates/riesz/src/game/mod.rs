@@ -1,4 +1,4 @@
-//! Games: what it means that a feature is absent.
+//! Games: the meaning of an absent feature.
 //!
 //! For a kernel model the first four are *product games*: support point i contributes
 //! `coef_i Π_{j present} k_j(x_ij, x_j) Π_{j absent} b_ij`, and the games differ in the absent side b alone.
@@ -52,8 +52,8 @@ pub enum ConditionalModel {
         /// Draws for each coalition and row, at least 2.
         draws: usize,
     },
-    /// The same for normal scores: each column is first mapped to a normal distribution through its ranks
-    /// (§3.2 there).
+    /// [`Gaussian`](Self::Gaussian) for normal scores: each column is first mapped to a normal distribution
+    /// through its ranks (§3.2 there).
     Copula {
         /// Draws for each coalition and row, at least 2.
         draws: usize,
@@ -98,7 +98,7 @@ pub enum Game {
     Observational {
         /// The rows from which conditional distributions are learnt.
         reference: Background,
-        /// How they are learnt.
+        /// The model of the conditional distributions.
         conditional: ConditionalModel,
     },
     /// Parts of a row are independent of each other, such as the left and the right item of a duel: the
@@ -109,7 +109,7 @@ pub enum Game {
     Independent {
         /// The background of each part, whose columns are the part's.
         parts: Vec<Background>,
-        /// How conditional distributions are learnt within parts; `None` for the interventional game.
+        /// The settings of conditional distributions within parts; `None` for the interventional game.
         conditional: Option<Conditioning>,
     },
 }
@@ -152,7 +152,7 @@ impl Game {
         }
     }
 
-    /// What absence means, in a sentence for people.
+    /// Describes the meaning of absence in a sentence.
     pub fn absent(&self) -> String {
         let rows = self.rows().map_or(0, Table::rows);
         match self {
@@ -235,16 +235,16 @@ impl Game {
     }
 }
 
-/// A baseline, which has one row.
+/// The baseline, which must have one row.
 pub(crate) fn baseline_row(point: &Table) -> Result<Table> {
     if point.rows() == 1 {
         return Ok(point.clone());
     }
     Err(Error::Shape {
-        what: "the baseline".into(),
+        subject: "the baseline".into(),
         unit: "rows",
         expected: 1,
-        found: point.rows(),
+        actual: point.rows(),
         why: "a baseline is one reference row; several are a background of the interventional game".into(),
     })
 }
@@ -299,7 +299,7 @@ impl AbsentSide {
         }
     }
 
-    /// How many roundings the mean takes that each factor is, if it is one.
+    /// The number of roundings of a mean factor, if absent factors are means.
     pub(crate) fn mean_roundings(&self) -> Option<usize> {
         match self {
             Self::Means(reference) => Some(TERMS + reference.rows.len().div_ceil(TERMS) + self.normalised()),
@@ -307,7 +307,7 @@ impl AbsentSide {
         }
     }
 
-    /// How many roundings the weights of reference rows take, which are divided by their sum.
+    /// The number of roundings of the weights of reference rows, which are divided by their sum.
     pub(crate) fn normalised(&self) -> usize {
         let (Self::Rows(ReferenceRows { weights, .. }) | Self::Means(ReferenceRows { weights, .. })) = self
         else {
@@ -334,8 +334,8 @@ impl AbsentSide {
     }
 
     /// Fills `out` with the absent factors of every factor k of `product` and every row of `u`: k-th factor,
-    /// row i at `out[k * u.len() + i]`; or with `sizes` their sizes, to which errors are relative. Nothing to
-    /// fill for [`Absent::Ones`].
+    /// row i at `out[k * u.len() + i]`; or with `sizes` their magnitudes, to which errors are relative. Fills
+    /// nothing for [`AbsentSide::Ones`].
     pub(crate) fn fill_factors(
         &self,
         isa: Isa,
@@ -360,16 +360,16 @@ impl AbsentSide {
                 // Factor by factor in parallel; each sums its rows in order, some at a time.
                 out.par_chunks_exact_mut(u.len()).enumerate().for_each_init(
                     || (vec![0.0; u.len()], vec![0.0; u.len()]),
-                    |(one, some), (k, mean)| {
+                    |(row_factors, batch_sums), (k, mean)| {
                         mean.fill(0.0);
                         let rows = reference.rows.chunks(TERMS).zip(reference.weights.chunks(TERMS));
                         for (rows, weights) in rows {
-                            some.fill(0.0);
+                            batch_sums.fill(0.0);
                             for (row, weight) in rows.iter().zip(weights) {
-                                fill(k, row, one);
-                                some.iter_mut().zip(&*one).for_each(|(s, v)| *s += weight * v);
+                                fill(k, row, row_factors);
+                                batch_sums.iter_mut().zip(&*row_factors).for_each(|(s, v)| *s += weight * v);
                             }
-                            mean.iter_mut().zip(&*some).for_each(|(m, s)| *m += s);
+                            mean.iter_mut().zip(&*batch_sums).for_each(|(m, s)| *m += s);
                         }
                     },
                 );

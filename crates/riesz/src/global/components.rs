@@ -1,5 +1,5 @@
-//! The functional ANOVA of a model: its mean, what each feature does alone, what pairs do together, and so
-//! on.
+//! The functional ANOVA of a model: its mean, the main effect of each feature, the interaction of each pair,
+//! and so on.
 //!
 //! Under the distribution with independent players that has a table's marginals, `f = Σ_T f_T` with one
 //! function for each set T of players, whose mean is 0 over each of its players alone, so that all are
@@ -36,7 +36,7 @@ use crate::table::{Player, Players, Table};
 /// let model = KernelExpansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.5])?;
 /// let components = Components::new(&model, &Background::from(x.clone()), None)?;
 /// let parts = [vec![], vec![0], vec![1], vec![0, 1]];
-/// let sum: f64 = parts.iter().map(|set| components.at(set, &x).unwrap()[(7, 0)]).sum();
+/// let sum: f64 = parts.iter().map(|set| components.evaluate(set, &x).unwrap()[(7, 0)]).sum();
 /// assert!((sum - model.predict(&x)?[(7, 0)]).abs() < 1e-9);
 /// # Ok::<(), riesz::Error>(())
 /// ```
@@ -45,16 +45,17 @@ pub struct Components<'m> {
     groups: Players,
     products: Vec<PlayerProduct<'m>>,
     inputs: InputMarginals,
-    /// By product and factor the mean at each support point.
+    /// For each product and factor, the mean at each support point.
     means: Vec<Vec<Vec<f64>>>,
-    /// By product and factor the mean of the mean.
-    whole: Vec<Vec<f64>>,
+    /// For each product and factor, the mean of the mean.
+    double_means: Vec<Vec<f64>>,
     isa: Isa,
 }
 
 impl<'m> Components<'m> {
-    /// Of a model whose inputs are as in the rows of `inputs`, for players that are independent of each
-    /// other, by default one a column. Cost O(n · inputs + inputs²) a factor of the kernel.
+    /// The components of a model whose inputs are distributed as the rows of `inputs`, for players that are
+    /// independent of each other, by default one per column. Cost O(n · inputs + inputs²) for each factor of
+    /// the kernel.
     ///
     /// # Errors
     /// As [`Sensitivity::run`](super::Sensitivity::run).
@@ -62,21 +63,22 @@ impl<'m> Components<'m> {
         let groups = groups.unwrap_or_else(|| Players::singletons(model.columns()));
         let (products, isa) = (model.kernel.products(model.columns(), &groups)?, Isa::detect());
         let inputs = InputMarginals::new(inputs, model, &groups)?;
-        let (mut means, mut whole) = (Vec::new(), Vec::new());
+        let (mut means, mut double_means) = (Vec::new(), Vec::new());
         for product in &products {
             let atoms = |k: usize| &inputs.atoms[product.players[k]];
-            let own = |k: usize| mean(product, k, Columns::of(&model.support_points, 0), atoms(k), isa);
-            let all = |k: usize| {
+            let point_means =
+                |k: usize| mean(product, k, Columns::from_row(&model.support_points, 0), atoms(k), isa);
+            let double_mean = |k: usize| {
                 let (rows, weights) = (&atoms(k).rows, &atoms(k).weights);
                 let columns = column_major(rows);
                 let inner =
                     mean(product, k, Columns::new(&columns, rows.len(), 0, rows.len()), atoms(k), isa);
                 inner.iter().zip(weights).map(|(m, w)| m * w).sum::<f64>()
             };
-            means.push((0..product.players.len()).map(own).collect());
-            whole.push((0..product.players.len()).map(all).collect());
+            means.push((0..product.players.len()).map(point_means).collect());
+            double_means.push((0..product.players.len()).map(double_mean).collect());
         }
-        Ok(Self { model, groups, products, inputs, means, whole, isa })
+        Ok(Self { model, groups, products, inputs, means, double_means, isa })
     }
 
     pub(super) fn model(&self) -> &KernelExpansion {
@@ -88,12 +90,12 @@ impl<'m> Components<'m> {
         self.groups.players()
     }
 
-    /// The component of a set of players, ascending, at rows of which their columns count: rows × outputs.
-    /// That of nobody is the mean. Cost O(rows (n + inputs)) a factor.
+    /// The component of a set of players (ascending) at `rows`, of which only their columns matter: rows ×
+    /// outputs. The component of the empty set is the mean. Cost O(rows (n + inputs)) for each factor.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Parameter`] for a set that is none.
-    pub fn at(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
+    pub fn evaluate(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
         let functionals = self.columns(set, &rows.align_to(self.model.columns())?)?;
         let mut out = functionals.transpose().matmul(&self.model.coef);
         if set.is_empty() {
@@ -104,36 +106,37 @@ impl<'m> Components<'m> {
         match out.data().iter().all(|v| v.is_finite()) {
             true => Ok(out),
             false => Err(Error::Overflow {
-                what: "a component".into(),
+                subject: "a component".into(),
                 remedy: "a row is too far from the data the model was fitted on",
             }),
         }
     }
 
-    /// The same as functionals of f, one a row, from which a [`Posterior`](crate::Posterior) knows means,
-    /// covariances and draws of the component. Cost besides O(rows²) a factor.
+    /// The component as linear functionals of f, one for each row, from which a
+    /// [`Posterior`](crate::Posterior) computes means, covariances and draws of the component. Additional
+    /// cost O(rows²) for each factor.
     ///
     /// # Errors
-    /// As [`at`](Self::at).
+    /// As [`evaluate`](Self::evaluate).
     pub fn functionals(&self, set: &[usize], rows: &Table) -> Result<Functionals> {
         let rows = rows.align_to(self.model.columns())?;
         let (columns, count) = (self.columns(set, &rows)?, rows.rows());
         let mut prior = Matrix::zeros(count, count);
-        for (at, product) in self.products.iter().enumerate() {
+        for (index, product) in self.products.iter().enumerate() {
             let Some(places) = factors_of_players(product, set) else { continue };
-            let rest = self.other_factors_product(at, &places, |k| self.whole[at][k]);
-            let mut own = vec![product.scale * rest; count * count];
+            let complement = self.other_factors_product(index, &places, |k| self.double_means[index][k]);
+            let mut product_kernel = vec![product.scale * complement; count * count];
             for &k in &places {
                 let mean = self.mean_at(product, k, &rows);
                 let mut factor = vec![0.0; count];
-                for (r, out) in own.chunks_exact_mut(count).enumerate() {
-                    product.factor(self.isa, k, Columns::of(&rows, 0), &rows.row(r), &mut factor);
+                for (r, out) in product_kernel.chunks_exact_mut(count).enumerate() {
+                    product.factor(self.isa, k, Columns::from_row(&rows, 0), &rows.row(r), &mut factor);
                     for ((out, f), m) in out.iter_mut().zip(&factor).zip(&mean) {
-                        *out *= (f - m) - (mean[r] - self.whole[at][k]);
+                        *out *= (f - m) - (mean[r] - self.double_means[index][k]);
                     }
                 }
             }
-            prior.data_mut().iter_mut().zip(own).for_each(|(sum, v)| *sum += v);
+            prior.data_mut().iter_mut().zip(product_kernel).for_each(|(sum, v)| *sum += v);
         }
         Ok(Functionals {
             columns,
@@ -151,46 +154,55 @@ impl<'m> Components<'m> {
         }
         let (n, count) = (self.model.support_points.rows(), rows.rows());
         let mut out = Matrix::zeros(n, count);
-        for (at, product) in self.products.iter().enumerate() {
+        for (index, product) in self.products.iter().enumerate() {
             let Some(places) = factors_of_players(product, set) else { continue };
-            let rest: Vec<f64> = (0..n)
-                .map(|i| product.scale * self.other_factors_product(at, &places, |k| self.means[at][k][i]))
+            let complement: Vec<f64> = (0..n)
+                .map(|i| {
+                    product.scale * self.other_factors_product(index, &places, |k| self.means[index][k][i])
+                })
                 .collect();
             let mut factor = vec![0.0; n];
             for r in 0..count {
-                let mut own = rest.clone();
+                let mut column = complement.clone();
                 for &k in &places {
                     product.factor(
                         self.isa,
                         k,
-                        Columns::of(&self.model.support_points, 0),
+                        Columns::from_row(&self.model.support_points, 0),
                         &rows.row(r),
                         &mut factor,
                     );
-                    let centred = factor.iter().zip(&self.means[at][k]).map(|(f, m)| f - m);
-                    own.iter_mut().zip(centred).for_each(|(v, f)| *v *= f);
+                    let centred = factor.iter().zip(&self.means[index][k]).map(|(f, m)| f - m);
+                    column.iter_mut().zip(centred).for_each(|(v, f)| *v *= f);
                 }
-                (0..n).for_each(|i| out[(i, r)] += own[i]);
+                (0..n).for_each(|i| out[(i, r)] += column[i]);
             }
         }
         Ok(out)
     }
 
-    /// The product over the factors of others.
-    fn other_factors_product(&self, at: usize, places: &[usize], of: impl Fn(usize) -> f64) -> f64 {
-        (0..self.products[at].players.len()).filter(|k| !places.contains(k)).map(of).product()
+    /// The product of `factor_value` over the factors of players outside the set.
+    fn other_factors_product(
+        &self,
+        index: usize,
+        places: &[usize],
+        factor_value: impl Fn(usize) -> f64,
+    ) -> f64 {
+        (0..self.products[index].players.len()).filter(|k| !places.contains(k)).map(factor_value).product()
     }
 
     /// The mean of factor k between each row and an input.
     fn mean_at(&self, product: &PlayerProduct<'_>, k: usize, rows: &Table) -> Vec<f64> {
-        mean(product, k, Columns::of(rows, 0), &self.inputs.atoms[product.players[k]], self.isa)
+        mean(product, k, Columns::from_row(rows, 0), &self.inputs.atoms[product.players[k]], self.isa)
     }
 }
 
-/// Which factors of a product are those of the players in a set; `None` if one of them has none there: it is
-/// 1, less its mean 0.
+/// The factors of a product that belong to the players in a set; `None` if one of them has no factor there:
+/// its factor is 1, and less its mean 0.
 fn factors_of_players(product: &PlayerProduct<'_>, set: &[usize]) -> Option<Vec<usize>> {
-    set.iter().map(|player| product.players.iter().position(|own| own == player)).collect()
+    set.iter()
+        .map(|player| product.players.iter().position(|factor_player| factor_player == player))
+        .collect()
 }
 
 fn column_major(rows: &[Vec<f64>]) -> Vec<f64> {
@@ -200,12 +212,12 @@ fn column_major(rows: &[Vec<f64>]) -> Vec<f64> {
 fn mean(product: &PlayerProduct<'_>, k: usize, u: Columns<'_>, atoms: &DistinctValues, isa: Isa) -> Vec<f64> {
     let (mut out, mut factor) = (vec![0.0; u.len()], vec![0.0; u.len()]);
     for (rows, weights) in atoms.rows.chunks(TERMS).zip(atoms.weights.chunks(TERMS)) {
-        let mut some = vec![0.0; u.len()];
+        let mut batch_sums = vec![0.0; u.len()];
         for (row, weight) in rows.iter().zip(weights) {
             product.factor(isa, k, u, row, &mut factor);
-            some.iter_mut().zip(&factor).for_each(|(sum, f)| *sum += weight * f);
+            batch_sums.iter_mut().zip(&factor).for_each(|(sum, f)| *sum += weight * f);
         }
-        out.iter_mut().zip(&some).for_each(|(sum, some)| *sum += some);
+        out.iter_mut().zip(&batch_sums).for_each(|(sum, batch_sum)| *sum += batch_sum);
     }
     out
 }

@@ -1,4 +1,4 @@
-//! A component along its columns: places, and what it is there, as it is drawn and written down.
+//! A component along its columns: grid points and values, for plots and tables.
 
 use super::components::Components;
 use crate::error::{Error, Result};
@@ -10,13 +10,13 @@ use crate::table::{ColumnKind, Table};
 const CURVE_POINTS: usize = 101;
 const SURFACE_POINTS: usize = 41;
 
-/// Rows of which posterior variances are found together.
-const TOGETHER: usize = 256;
+/// The number of rows whose posterior variances are computed together.
+const BATCH_ROWS: usize = 256;
 
 /// A [component](Components) of one or two columns, along them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Whose component it is: one player, or two.
+    /// The players of the component: one, or two.
     pub players: Vec<String>,
     /// One column, or two.
     pub axes: Vec<Axis>,
@@ -34,43 +34,43 @@ pub struct Curve {
 pub struct Axis {
     /// The column's name.
     pub column: String,
-    /// Ascending: all that the table has, if they are few; else evenly spaced over its range. Of a
-    /// categorical column, codes.
-    pub at: Vec<f64>,
-    /// Their names, of a categorical column.
+    /// The grid, ascending: all values of the table, if they are few; otherwise evenly spaced over its range.
+    /// Codes for a categorical column.
+    pub grid: Vec<f64>,
+    /// Names of the grid points, for a categorical column.
     pub levels: Option<Vec<String>>,
 }
 
 impl Axis {
-    fn new(table: &Table, j: usize, most: usize) -> Self {
-        let mut at = table.column(j).to_vec();
-        at.sort_by(f64::total_cmp);
-        at.dedup();
+    fn new(table: &Table, j: usize, max_points: usize) -> Self {
+        let mut grid = table.column(j).to_vec();
+        grid.sort_by(f64::total_cmp);
+        grid.dedup();
         let column = &table.columns()[j];
         let levels = match &column.kind {
-            ColumnKind::Categorical { .. } => Some(at.iter().map(|v| column.format(*v)).collect()),
+            ColumnKind::Categorical { .. } => Some(grid.iter().map(|v| column.format(*v)).collect()),
             ColumnKind::Numeric => None,
         };
-        if let (None, [low, .., high]) = (&levels, &at[..])
-            && at.len() > most / 4
+        if let (None, [low, .., high]) = (&levels, &grid[..])
+            && grid.len() > max_points / 4
         {
             let (low, high) = (*low, *high);
             let place = |k: usize| {
-                let share = k as f64 / (most - 1) as f64;
+                let share = k as f64 / (max_points - 1) as f64;
                 low * (1.0 - share) + high * share
             };
-            at = (0..most).map(place).collect();
+            grid = (0..max_points).map(place).collect();
         }
-        Self { column: column.name.clone(), at, levels }
+        Self { column: column.name.clone(), grid, levels }
     }
 }
 
 impl Components<'_> {
-    /// The component of a set of players, ascending, along its columns, over the range that these have in
-    /// `table`; with its posterior standard deviations if there is a `posterior`.
+    /// The component of a set of players (ascending) along its columns, over their range in `table`; with its
+    /// posterior standard deviations if there is a `posterior`.
     ///
     /// # Errors
-    /// As [`at`](Self::at); [`Error::Parameter`] for players of no column, or of more than two together;
+    /// As [`evaluate`](Self::evaluate); [`Error::Parameter`] for players of no column, or of more than two together;
     /// [`Error::TooFew`] for a table without rows.
     pub fn curve_along(
         &self,
@@ -89,19 +89,19 @@ impl Components<'_> {
             return Err(Error::parameter("component", format!("{set:?}"), allowed));
         }
         if table.rows() == 0 {
-            return Err(Error::TooFew { what: "the table".into(), needed: 1, unit: "row is" });
+            return Err(Error::TooFew { subject: "the table".into(), needed: 1, unit: "row is" });
         }
-        let most = if columns.len() == 1 { CURVE_POINTS } else { SURFACE_POINTS };
-        let axes: Vec<Axis> = columns.iter().map(|&j| Axis::new(&table, j, most)).collect();
-        let count: usize = axes.iter().map(|axis| axis.at.len()).product();
+        let max_points = if columns.len() == 1 { CURVE_POINTS } else { SURFACE_POINTS };
+        let axes: Vec<Axis> = columns.iter().map(|&j| Axis::new(&table, j, max_points)).collect();
+        let count: usize = axes.iter().map(|axis| axis.grid.len()).product();
         let mut values = Vec::with_capacity(count * table.width());
         for j in 0..table.width() {
             match columns.iter().position(|c| *c == j) {
                 None => values.extend(std::iter::repeat_n(table.get(0, j), count)),
                 Some(axis) => {
                     // Each place as often as there are places of later axes.
-                    let each: usize = axes[axis + 1..].iter().map(|axis| axis.at.len()).product();
-                    values.extend((0..count).map(|r| axes[axis].at[r / each % axes[axis].at.len()]));
+                    let repeats: usize = axes[axis + 1..].iter().map(|axis| axis.grid.len()).product();
+                    values.extend((0..count).map(|r| axes[axis].grid[r / repeats % axes[axis].grid.len()]));
                 }
             }
         }
@@ -112,23 +112,23 @@ impl Components<'_> {
             players,
             axes,
             output_names: self.model().output_names.clone(),
-            values: self.at(set, &rows)?,
+            values: self.evaluate(set, &rows)?,
             sd,
         })
     }
 
-    /// The posterior standard deviations of a component at some rows, rows × outputs.
+    /// The posterior standard deviations of a component at given rows, rows × outputs.
     ///
     /// # Errors
     /// As [`functionals`](Self::functionals).
     pub fn sd(&self, set: &[usize], rows: &Table, posterior: &Posterior<'_>) -> Result<Matrix> {
         let mut sd = Matrix::zeros(rows.rows(), self.model().outputs());
         // Only variances are asked for.
-        for from in (0..rows.rows()).step_by(TOGETHER) {
-            let own: Vec<usize> = (from..(from + TOGETHER).min(rows.rows())).collect();
-            let functionals = self.functionals(set, &rows.select_rows(&own))?;
+        for from in (0..rows.rows()).step_by(BATCH_ROWS) {
+            let batch: Vec<usize> = (from..(from + BATCH_ROWS).min(rows.rows())).collect();
+            let functionals = self.functionals(set, &rows.select_rows(&batch))?;
             for (o, joint) in posterior.covariance(&functionals).iter().enumerate() {
-                own.iter().enumerate().for_each(|(k, &r)| sd[(r, o)] = joint[(k, k)].max(0.0).sqrt());
+                batch.iter().enumerate().for_each(|(k, &r)| sd[(r, o)] = joint[(k, k)].max(0.0).sqrt());
             }
         }
         Ok(sd)

@@ -1,27 +1,27 @@
-//! Importance of features over rows, with how sure it is.
+//! Importance of features over rows, with standard errors.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use crate::explanation::Explanation;
 
-/// How important each set of players is, over the rows of an [`Explanation`], for one output.
+/// The importance of each set of players over the rows of an [`Explanation`], for one output.
 ///
-/// Rows count as a random sample of those that could have been explained, independent of each other; what is
-/// said of errors is how far other rows could have led. If values are estimated, their own errors are in the
-/// numbers: they widen the spread, and make |values| larger on average.
+/// Rows count as a random sample of those that could have been explained, independent of each other; the
+/// errors say how far other rows could have led. If values are estimated, their own errors are included: they
+/// widen the standard errors, and make |values| larger on average.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
     /// The number of rows.
     pub rows: usize,
-    /// By set: the mean of |value|, the usual measure of global importance.
+    /// For each set: the mean of |value|, the usual measure of global importance.
     pub mean_abs: Vec<f64>,
-    /// By set: the mean value.
+    /// For each set: the mean value.
     pub mean: Vec<f64>,
-    /// By set: the standard error of `mean_abs` over rows, the standard deviation of |value| over the root of
-    /// the number of rows; `None` of a single row.
+    /// For each set: the standard error of `mean_abs` over rows, the standard deviation of |value| over the
+    /// root of the number of rows; `None` for a single row.
     pub std_error: Option<Vec<f64>>,
-    /// By set: the .05, .5 and .95 quantiles of |value| over rows, linear between order statistics.
+    /// For each set: the .05, .5 and .95 quantiles of |value| over rows, linear between order statistics.
     pub quantiles: Vec<[f64; 3]>,
     /// The sets, from the most to the least important; ties keep their order.
     pub order: Vec<usize>,
@@ -31,9 +31,9 @@ pub struct Importance {
 }
 
 impl Importance {
-    /// By set, the interval that holds the mean of |value| over all rows with this probability, by Student's
-    /// distribution (which is exact for normal numbers and asymptotically for others); `None` of a single
-    /// row, or unless the level is between 0 and 1.
+    /// For each set, the interval that contains the mean of |value| over all rows with this probability, by
+    /// Student's distribution (exact for normal numbers and asymptotic for others); `None` for a single row,
+    /// or unless the level is between 0 and 1.
     pub fn interval(&self, level: f64) -> Option<Vec<[f64; 2]>> {
         let errors = self.std_error.as_ref()?;
         let student = StudentsT::new(0.0, 1.0, (self.rows - 1) as f64).ok()?;
@@ -53,14 +53,18 @@ pub(super) fn std_error(numbers: &[f64]) -> f64 {
 
 /// Linear between order statistics (type 7 of Hyndman and Fan 1996, numpy's default); 0 of nothing.
 fn quantile(sorted: &[f64], level: f64) -> f64 {
-    let at = level * sorted.len().saturating_sub(1) as f64;
-    let (low, share) = (at.floor() as usize, at.fract());
-    let of = |k: usize| sorted.get(k).copied().unwrap_or(0.0);
-    if share == 0.0 { of(low) } else { of(low) + share * (of(low + 1) - of(low)) }
+    let position = level * sorted.len().saturating_sub(1) as f64;
+    let (low, share) = (position.floor() as usize, position.fract());
+    let order_statistic = |k: usize| sorted.get(k).copied().unwrap_or(0.0);
+    if share == 0.0 {
+        order_statistic(low)
+    } else {
+        order_statistic(low) + share * (order_statistic(low + 1) - order_statistic(low))
+    }
 }
 
 impl Explanation {
-    /// How important sets are for output `output`, over rows, and how sure that is. Cost O(rows · sets · ln
+    /// The importance of sets for output `output`, over rows, with standard errors. Cost O(rows · sets · ln
     /// rows).
     ///
     /// ```
@@ -92,8 +96,8 @@ impl Explanation {
                 if mean > 0.0 { 1.0 } else { 0.5 }
             }
         };
-        let quantiles = |own: &Vec<f64>| {
-            let mut sorted = own.clone();
+        let quantiles = |set_sizes: &Vec<f64>| {
+            let mut sorted = set_sizes.clone();
             sorted.sort_by(f64::total_cmp);
             [0.05, 0.5, 0.95].map(|level| quantile(&sorted, level))
         };
@@ -101,7 +105,7 @@ impl Explanation {
             rows: n,
             mean_abs: self.mean_abs(output),
             mean: (0..sets).map(mean).collect(),
-            std_error: (n > 1).then(|| sizes.iter().map(|own| std_error(own)).collect()),
+            std_error: (n > 1).then(|| sizes.iter().map(|set_sizes| std_error(set_sizes)).collect()),
             quantiles: sizes.iter().map(quantiles).collect(),
             in_order: (n > 1).then(|| order.windows(2).map(after).collect()),
             order,

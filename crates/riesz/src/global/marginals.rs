@@ -1,5 +1,5 @@
-//! Factors of a model's products under the marginal distributions of its inputs: what a player's columns can
-//! be, how often each is, and by support point the factors there and their means.
+//! Factors of a model's products under the marginal distributions of its inputs: the distinct values of each
+//! player's columns with their probabilities, and for each support point the factors there and their means.
 
 use std::collections::HashMap;
 
@@ -19,12 +19,12 @@ use crate::table::{Players, Table};
 /// Support points of a panel.
 pub(super) const TILE: usize = 32;
 
-/// Values of a player that products are summed up over in one go.
-const TOGETHER: usize = 64;
+/// The number of values of a player that products are summed over in one step.
+const BATCH_VALUES: usize = 64;
 
-/// What one player's columns can be.
+/// The distinct values of one player's columns.
 pub(super) struct DistinctValues {
-    /// Whole rows, of which the player's columns count.
+    /// Whole rows, of which only the player's columns matter.
     pub(super) rows: Vec<Vec<f64>>,
     /// Their probabilities.
     pub(super) weights: Vec<f64>,
@@ -32,66 +32,71 @@ pub(super) struct DistinctValues {
 
 /// The distribution of inputs whose players are independent, each as in a table's rows.
 pub(super) struct InputMarginals {
-    /// By player.
+    /// For each player.
     pub(super) atoms: Vec<DistinctValues>,
-    /// The least and the largest number of each column.
+    /// The smallest and the largest number of each column.
     pub(super) reach: Vec<[f64; 2]>,
-    /// How many roundings a probability takes.
+    /// The number of roundings of a probability.
     pub(super) roundings: usize,
 }
 
 impl InputMarginals {
-    /// Rows that are alike in a player's columns are one.
+    /// Merges rows that are equal in a player's columns.
     pub(super) fn new(inputs: &Background, model: &KernelExpansion, groups: &Players) -> Result<Self> {
         let reference = ReferenceRows::new(inputs, model.columns())?;
         let table: Table = reference.table(model.columns())?;
         let count = reference.rows.len() as f64;
         let weight = |i: usize| if inputs.weights.is_some() { reference.weights[i] } else { 1.0 };
         let total = if inputs.weights.is_some() { 1.0 } else { count };
-        let of = |columns: &[usize]| {
+        let distinct_values = |columns: &[usize]| {
             let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
             let mut atoms = DistinctValues { rows: Vec::new(), weights: Vec::new() };
             for (i, row) in reference.rows.iter().enumerate() {
                 // 0 and -0 are one number.
                 let key = columns.iter().map(|&j| (row[j] + 0.0).to_bits()).collect();
-                let at = *seen.entry(key).or_insert(atoms.rows.len());
-                if at == atoms.rows.len() {
+                let position = *seen.entry(key).or_insert(atoms.rows.len());
+                if position == atoms.rows.len() {
                     atoms.rows.push(row.clone());
                     atoms.weights.push(0.0);
                 }
-                atoms.weights[at] += weight(i);
+                atoms.weights[position] += weight(i);
             }
             atoms.weights.iter_mut().for_each(|w| *w /= total);
             atoms
         };
         let roundings = if inputs.weights.is_some() { 3 + 2 * reference.rows.len() } else { 1 };
-        let atoms = groups.players().iter().map(|player| of(&player.columns)).collect();
-        Ok(Self { atoms, reach: ColumnRanges::of(Columns::of(&table, 0), table.width()), roundings })
+        let atoms = groups.players().iter().map(|player| distinct_values(&player.columns)).collect();
+        Ok(Self {
+            atoms,
+            reach: ColumnRanges::per_column(Columns::from_row(&table, 0), table.width()),
+            roundings,
+        })
     }
 }
 
 /// Factors of one product for some support points.
 pub(super) struct FactorPanel {
-    /// By factor, point by point for each value of the player (points vary fastest): factors times the root
-    /// of the value's probability.
+    /// For each factor, point by point for each value of the player (points vary fastest): factors times the
+    /// root of the value's probability.
     factors: Vec<Vec<f64>>,
-    /// By factor and point, the mean.
+    /// For each factor and point, the mean.
     pub(super) means: Vec<[f64; TILE]>,
-    /// By factor and point, the root of the mean square of sizes: what means of products are no larger than.
+    /// For each factor and point, the root of the mean square of magnitudes, an upper bound on means of
+    /// products.
     pub(super) sizes: Vec<[f64; TILE]>,
 }
 
 impl FactorPanel {
     /// `out += Σ_b π_b k(x_i, b) k(x_c, b)` for factor k of this product and factor l of another one, which
-    /// are of the same player; i varies slowest, and is a point of this panel.
+    /// belong to the same player; i varies slowest, and is a point of this panel.
     pub(super) fn products(&self, k: usize, other: &Self, l: usize, out: &mut [f64]) {
-        let (own, others) =
-            (self.factors[k].chunks(TILE * TOGETHER), other.factors[l].chunks(TILE * TOGETHER));
-        let mut some = [0.0; TILE * TILE];
-        for (own, others) in own.zip(others) {
-            some.fill(0.0);
-            add_outer_product(&mut some, others, own, TILE);
-            out.iter_mut().zip(&some).for_each(|(sum, some)| *sum += some);
+        let (left_chunks, right_chunks) =
+            (self.factors[k].chunks(TILE * BATCH_VALUES), other.factors[l].chunks(TILE * BATCH_VALUES));
+        let mut batch_sums = [0.0; TILE * TILE];
+        for (left, right) in left_chunks.zip(right_chunks) {
+            batch_sums.fill(0.0);
+            add_outer_product(&mut batch_sums, right, left, TILE);
+            out.iter_mut().zip(&batch_sums).for_each(|(sum, batch_sum)| *sum += batch_sum);
         }
     }
 }
@@ -99,19 +104,19 @@ impl FactorPanel {
 /// A product's factors at all support points.
 pub(super) struct FactorTable {
     pub(super) panels: Vec<FactorPanel>,
-    /// Those of each factor, and of all together.
+    /// The rounding bound of each factor, and of all together.
     pub(super) precision: (Vec<RoundingBound>, RoundingBound),
-    /// By factor, how many roundings means of it take, and means of its products, besides those of the
-    /// factors.
+    /// For each factor, the number of roundings of its means and of means of its products, besides those of
+    /// the factors.
     pub(super) roundings: Vec<usize>,
-    /// Whether errors are relative to sizes.
+    /// Whether errors are relative to magnitudes.
     pub(super) by_size: bool,
     /// Whether no factor is larger than 1.
     pub(super) bounded: bool,
 }
 
 impl FactorTable {
-    /// Cost and memory O(points · values) a factor.
+    /// Cost and memory O(points · values) for each factor.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -120,30 +125,31 @@ impl FactorTable {
         model: &KernelExpansion,
         inputs: &InputMarginals,
         isa: Isa,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Self> {
         let (n, d) = (model.support_points.rows(), model.support_points.width());
         let reach = ColumnRanges {
-            u: ColumnRanges::of(Columns::of(&model.support_points, 0), d),
+            u: ColumnRanges::per_column(Columns::from_row(&model.support_points, 0), d),
             v: inputs.reach.clone(),
         };
         let by_size = product.cancels(true);
         let panel = |from: usize| -> Result<FactorPanel> {
-            let own = |j: usize| (0..TILE).map(move |i| model.support_points.get((from + i).min(n - 1), j));
-            let points: Vec<f64> = (0..d).flat_map(own).collect();
+            let point_values =
+                |j: usize| (0..TILE).map(move |i| model.support_points.get((from + i).min(n - 1), j));
+            let points: Vec<f64> = (0..d).flat_map(point_values).collect();
             let u = Columns::new(&points, TILE, 0, TILE);
             let mut out = FactorPanel { factors: Vec::new(), means: Vec::new(), sizes: Vec::new() };
             for (k, &player) in product.players.iter().enumerate() {
-                watch.check_cancelled()?;
+                control.check_cancelled()?;
                 let DistinctValues { rows, weights } = &inputs.atoms[player];
                 let mut factors = vec![0.0; rows.len() * TILE];
                 let (mut mean, mut square, mut size) = ([0.0; TILE], [0.0; TILE], [0.0; TILE]);
                 let chunks = rows.chunks(TERMS).zip(weights.chunks(TERMS));
                 for ((rows, weights), factors) in chunks.zip(factors.chunks_mut(TERMS * TILE)) {
-                    let mut some = [0.0; TILE];
+                    let mut batch_sums = [0.0; TILE];
                     for ((row, weight), out) in rows.iter().zip(weights).zip(factors.chunks_exact_mut(TILE)) {
                         product.factor(isa, k, u, row, out);
-                        some.iter_mut().zip(&*out).for_each(|(sum, f)| *sum += weight * f);
+                        batch_sums.iter_mut().zip(&*out).for_each(|(sum, f)| *sum += weight * f);
                         // Errors of products with others may be relative to sizes where its own are not.
                         if by_size {
                             product.size(isa, k, u, row, &mut size);
@@ -154,7 +160,7 @@ impl FactorTable {
                         let root = weight.sqrt();
                         out.iter_mut().for_each(|f| *f *= root);
                     }
-                    mean.iter_mut().zip(some).for_each(|(sum, some)| *sum += some);
+                    mean.iter_mut().zip(batch_sums).for_each(|(sum, batch_sum)| *sum += batch_sum);
                 }
                 out.factors.push(factors);
                 out.means.push(mean);
@@ -167,7 +173,7 @@ impl FactorTable {
             let count = inputs.atoms[*player].rows.len();
             let of_mean = TERMS + count.div_ceil(TERMS) + 3 + inputs.roundings;
             // Roots of probabilities, products with them, products, and sums in two steps.
-            let of_products = 8 + 2 * inputs.roundings + TOGETHER + count.div_ceil(TOGETHER) + LANES;
+            let of_products = 8 + 2 * inputs.roundings + BATCH_VALUES + count.div_ceil(BATCH_VALUES) + LANES;
             of_products.max(2 * of_mean + 1)
         };
         Ok(Self {

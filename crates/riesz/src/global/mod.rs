@@ -1,9 +1,9 @@
-//! Which features matter overall: global explanations, each with its error.
+//! Global explanations: which features matter overall, each with its error.
 //!
-//! [`Sensitivity`] takes the variance of a model's output apart, exactly for independent inputs: Sobol
-//! indices and Shapley effects. [`Sage`] takes its loss on labelled rows apart. [`Components`] are the
-//! functions that its variance is made of. [`Explanation::importance`](crate::Explanation::importance) is the
-//! mean of |value| over explained rows.
+//! [`Sensitivity`] decomposes the variance of a model's output, exactly for independent inputs: Sobol indices
+//! and Shapley effects. [`Sage`] decomposes its loss on labelled rows. [`Components`] are the functions of
+//! its functional ANOVA. [`Explanation::importance`](crate::Explanation::importance) is the mean of |value|
+//! over explained rows.
 //!
 //! ```
 //! use riesz::{Background, KernelExpansion, Kernel, Matrix, Sensitivity, Table};
@@ -13,10 +13,10 @@
 //! let coef = Matrix::column_vector((0..30).map(|i| f64::from(i).sin()).collect());
 //! let model = KernelExpansion::new(Kernel::gaussian(&[2.0, 3.0]), x.clone(), coef, vec![0.0])?;
 //!
-//! let found = Sensitivity::default().run(&model, &Background::from(x))?;
-//! let (first, effects, total) = (found.first_order(0), found.effects(0), found.total_order(0));
+//! let sobol = Sensitivity::default().run(&model, &Background::from(x))?;
+//! let (first, effects, total) = (sobol.first_order(0), sobol.effects(0), sobol.total_order(0));
 //! assert!((0..2).all(|j| first[j] <= effects[j] && effects[j] <= total[j]));
-//! assert!((effects.iter().sum::<f64>() - found.variance(0)).abs() < 1e-9);
+//! assert!((effects.iter().sum::<f64>() - sobol.variance(0)).abs() < 1e-9);
 //! # Ok::<(), riesz::Error>(())
 //! ```
 

@@ -1,12 +1,13 @@
-//! SAGE values: how much each feature takes off a model's loss (Covert, Lundberg and Lee 2020).
+//! SAGE values: the contribution of each feature to reducing a model's loss (Covert, Lundberg and Lee 2020).
 //!
-//! A coalition S is worth `v(S) = E ℓ(E f(B), y) - E ℓ(E_B f(x_S, B), y)`, with the features that are absent
-//! taken from background rows B (the marginal imputation of their implementation). What a coalition is worth
-//! is computed for all labelled rows with all background rows, without an error: nothing is drawn but orders
-//! of features, and those only where there are too many features for all coalitions.
+//! The value of a coalition S is `v(S) = E ℓ(E f(B), y) - E ℓ(E_B f(x_S, B), y)`, with absent features taken
+//! from background rows B (the marginal imputation of their implementation). A coalition is valued over all
+//! labelled rows with all background rows, without error: only orders of features are sampled, and only where
+//! there are too many features for all coalitions.
 //!
-//! Squared errors of few features take no predictions of mixed rows: of a kernel that is a sum of products
-//! the mean outputs of all coalitions come by tables, which are made once of all background rows.
+//! The squared error with few features needs no predictions of mixed rows: for a kernel that is a sum of
+//! products the mean outputs of all coalitions come from tables, which are computed once from all background
+//! rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use crate::attribution::std_error::{NORMAL, student_quantile};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::explainer::CoalitionOutputs;
-use crate::explanation::{Exactness, Explanation, Fact, LOSS_GAME, Provenance, Sampling};
+use crate::explanation::{Exactness, Explanation, LOSS_GAME, Provenance, Sampling};
 use crate::game::{Background, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, ProbabilityLink};
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::table::{Player, Players, Table};
 
@@ -70,17 +72,16 @@ impl Default for Sage {
     }
 }
 
-/// How much each feature takes off a model's loss.
+/// SAGE values of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SageValues {
     /// The players.
     pub players: Vec<Player>,
-    /// By player; they add up to `base_loss - loss`.
+    /// For each player; they add up to `base_loss - loss`.
     pub values: Vec<f64>,
-    /// By player, the standard error over rows: how far other rows could have led, if these are a random
-    /// sample. `None` of a single row.
+    /// For each player, the standard error over rows, if these are a random sample. `None` for a single row.
     pub std_error: Option<Vec<f64>>,
-    /// By player, the standard error over orders of features; `None` where all coalitions were valued.
+    /// For each player, the standard error over orders of features; `None` where all coalitions were valued.
     pub sampling_error: Option<Vec<f64>>,
     /// The mean loss of the mean prediction, with all features absent.
     pub base_loss: f64,
@@ -90,22 +91,25 @@ pub struct SageValues {
     pub measure: String,
     /// The number of labelled rows.
     pub rows: usize,
-    /// How many coalitions were valued.
+    /// The number of coalitions that were valued.
     pub coalitions: usize,
 }
 
 impl SageValues {
-    /// The same as an explanation of one row, which can be drawn and kept: its prediction is what the model
-    /// takes off the loss. Standard errors are those over rows and over orders together.
+    /// The values as an explanation of one row, for plots and files: its prediction is the reduction of the
+    /// loss. Standard errors combine those over rows and over orders.
     ///
     /// # Errors
     /// As [`Table::align_to`].
     pub fn explanation(&self, model: &KernelExpansion, x: &Table, seed: u64) -> Result<Explanation> {
-        // What ± 1.96 of it holds the truth 95 times in 100 for as few rows as these.
+        // Inflated such that ± 1.96 standard errors hold the truth 95 times in 100 with few rows too.
         let wide = student_quantile((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
-        let of = |errors: &Option<Vec<f64>>, j: usize| errors.as_ref().map_or(0.0, |own| wide * own[j]);
+        let inflated = |errors: &Option<Vec<f64>>, j: usize| {
+            errors.as_ref().map_or(0.0, |errors_by_player| wide * errors_by_player[j])
+        };
         let p = self.players.len();
-        let std_error = (0..p).map(|j| of(&self.std_error, j).hypot(of(&self.sampling_error, j))).collect();
+        let std_error =
+            (0..p).map(|j| inflated(&self.std_error, j).hypot(inflated(&self.sampling_error, j))).collect();
         Ok(Explanation {
             index: ValueIndex::Shapley,
             players: self.players.clone(),
@@ -129,19 +133,19 @@ impl SageValues {
             provenance: Provenance {
                 game: LOSS_GAME.into(),
                 absent: format!(
-                    "absent features are averaged over background rows: features that are present are worth \
-                     what they take off the mean {} of {} rows",
+                    "absent features are averaged over background rows: the value of present features is the \
+                     reduction of the mean {} of {} rows",
                     self.measure, self.rows
                 ),
                 model: model.facts(),
-                run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+                run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
             },
         })
     }
 }
 
 impl Sage {
-    /// For the labelled rows of `x` and a background, whose columns are matched by name.
+    /// The SAGE values for the labelled rows of `x` and a background, whose columns are matched by name.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Shape`] unless there is a label a row; [`Error::Parameter`] for
@@ -154,7 +158,7 @@ impl Sage {
         labels: &Labels,
         background: &Background,
     ) -> Result<SageValues> {
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
         let x = x.align_to(model.columns())?;
         let n = x.rows();
         check(model, n, labels)?;
@@ -169,12 +173,19 @@ impl Sage {
         let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(model.columns()));
         let p = groups.players().len();
         let link = ProbabilityLink::of_model(model);
-        let game =
-            RowLosses { model, x: &x, labels, reference: &reference, players: groups.players(), link, watch };
+        let game = RowLosses {
+            model,
+            x: &x,
+            labels,
+            reference: &reference,
+            players: groups.players(),
+            link,
+            control,
+        };
         let everything = p < 24 && (1_usize << p) <= 2 * self.permutations * p;
         let tables = match labels {
             Labels::Numbers(y) => {
-                CoalitionOutputs::new(model, background, &groups, &self.stop)?.map(|worths| (worths, y))
+                CoalitionOutputs::new(model, background, &groups, &self.stop)?.map(|outputs| (outputs, y))
             }
             Labels::Classes(_) => None,
         };
@@ -183,46 +194,46 @@ impl Sage {
             None if everything => 1 << p,
             None => 2 * self.permutations * (p - 1) + 2,
         });
-        let (all, none) = (game.of(&vec![true; p])?, game.of(&vec![false; p])?);
-        let mean = |own: &[f64]| own.iter().sum::<f64>() / n as f64;
-        let (by_row, sampling_error, coalitions) = if let Some((worths, y)) = tables {
-            (exact_by_tables(&worths, (&x, y), p, watch)?, None, worths.coalition_count())
+        let (grand, none) = (game.losses(&vec![true; p])?, game.losses(&vec![false; p])?);
+        let mean = |losses: &[f64]| losses.iter().sum::<f64>() / n as f64;
+        let (by_row, sampling_error, coalitions) = if let Some((outputs, y)) = tables {
+            (exact_by_tables(&outputs, (&x, y), p, control)?, None, outputs.coalition_count())
         } else if everything {
-            (exact_by_enumeration(&game, &none, &all)?, None, 1 << p)
+            (exact_by_enumeration(&game, &none, &grand)?, None, 1 << p)
         } else {
-            let (by_row, error, valued) = self.by_permutations(&game, &none, &all)?;
+            let (by_row, error, valued) = self.by_permutations(&game, &none, &grand)?;
             (by_row, Some(error), valued)
         };
         let measure = match labels {
             Labels::Numbers(_) => "squared error",
             Labels::Classes(_) => "log loss",
         };
-        let found = SageValues {
+        let result = SageValues {
             players: groups.players().to_vec(),
-            values: by_row.iter().map(|own| mean(own)).collect(),
-            std_error: (n > 1).then(|| by_row.iter().map(|own| std_error(own)).collect()),
+            values: by_row.iter().map(|row_values| mean(row_values)).collect(),
+            std_error: (n > 1).then(|| by_row.iter().map(|row_values| std_error(row_values)).collect()),
             sampling_error,
             base_loss: mean(&none),
-            loss: mean(&all),
+            loss: mean(&grand),
             measure: measure.into(),
             rows: n,
             coalitions,
         };
-        let numbers = found.values.iter().chain([&found.base_loss, &found.loss]);
+        let numbers = result.values.iter().chain([&result.base_loss, &result.loss]);
         if numbers.into_iter().any(|v| !v.is_finite()) {
             let remedy = "a row has a label that the model gives no probability, or its numbers are too far \
                           from the data";
-            return Err(Error::Overflow { what: "the loss".into(), remedy });
+            return Err(Error::Overflow { subject: "the loss".into(), remedy });
         }
-        Ok(found)
+        Ok(result)
     }
 
-    /// By player and row, the standard errors over orders, and the number of coalitions valued.
+    /// Values by player and row, the standard errors over orders, and the number of coalitions valued.
     fn by_permutations(
         &self,
         game: &RowLosses<'_>,
         none: &[f64],
-        all: &[f64],
+        grand: &[f64],
     ) -> Result<(Vec<Vec<f64>>, Vec<f64>, usize)> {
         let (p, n) = (game.players.len(), none.len());
         let mut random = Random::seed_from_u64(self.seed);
@@ -238,65 +249,72 @@ impl Sage {
             for backwards in [false, true] {
                 let mut mask = vec![false; p];
                 let mut before = none.to_vec();
-                for at in 0..p {
-                    let j = order[if backwards { p - 1 - at } else { at }];
+                for position in 0..p {
+                    let j = order[if backwards { p - 1 - position } else { position }];
                     mask[j] = true;
-                    let own = match at + 1 == p {
-                        true => all.to_vec(),
+                    let losses = match position + 1 == p {
+                        true => grand.to_vec(),
                         // Small coalitions come again and again.
                         false => match known.get(&mask) {
-                            Some(own) => own.clone(),
+                            Some(known_losses) => known_losses.clone(),
                             None => {
-                                let own = game.of(&mask)?;
+                                let new_losses = game.losses(&mask)?;
                                 valued += 1;
                                 if known.len() < 4096 {
-                                    known.insert(mask.clone(), own.clone());
+                                    known.insert(mask.clone(), new_losses.clone());
                                 }
-                                own
+                                new_losses
                             }
                         },
                     };
-                    for ((sum, before), own) in sums[j].iter_mut().zip(&before).zip(&own) {
-                        *sum += before - own;
-                        pair[j] += (before - own) / (2 * n) as f64;
+                    for ((sum, before), loss) in sums[j].iter_mut().zip(&before).zip(&losses) {
+                        *sum += before - loss;
+                        pair[j] += (before - loss) / (2 * n) as f64;
                     }
-                    before = own;
+                    before = losses;
                 }
             }
-            means.iter_mut().zip(pair).for_each(|(all, own)| all.push(own));
+            means
+                .iter_mut()
+                .zip(pair)
+                .for_each(|(player_means, contribution)| player_means.push(contribution));
         }
         let count = (2 * self.permutations) as f64;
         sums.iter_mut().flatten().for_each(|sum| *sum /= count);
         // Few orders are uncertain themselves.
         let wide = student_quantile(self.permutations as f64 - 1.0) / NORMAL;
-        let error = |own: &Vec<f64>| wide * std_error(own);
+        let error = |player_means: &Vec<f64>| wide * std_error(player_means);
         Ok((sums, means.iter().map(error).collect(), valued))
     }
 }
 
 fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
-    let (found, why) = match labels {
+    let (actual, why) = match labels {
         Labels::Numbers(y) => (y.rows(), "one a row"),
         Labels::Classes(y) => (y.len(), "one a row"),
     };
     if rows == 0 {
-        return Err(Error::TooFew { what: "the table of labelled rows".into(), needed: 1, unit: "row is" });
+        return Err(Error::TooFew {
+            subject: "the table of labelled rows".into(),
+            needed: 1,
+            unit: "row is",
+        });
     }
-    if found != rows {
+    if actual != rows {
         return Err(Error::Shape {
-            what: "the labels".into(),
+            subject: "the labels".into(),
             unit: "rows",
             expected: rows,
-            found,
+            actual,
             why: why.into(),
         });
     }
     match labels {
         Labels::Numbers(y) if y.cols() != model.outputs() => Err(Error::Shape {
-            what: "the labels".into(),
+            subject: "the labels".into(),
             unit: "columns",
             expected: model.outputs(),
-            found: y.cols(),
+            actual: y.cols(),
             why: "one an output".into(),
         }),
         Labels::Numbers(_) => Ok(()),
@@ -324,57 +342,60 @@ struct RowLosses<'a> {
     players: &'a [Player],
     /// From outputs to probabilities, where labels are classes.
     link: Option<ProbabilityLink>,
-    watch: RunControl<'a>,
+    control: RunControl<'a>,
 }
 
 impl RowLosses<'_> {
-    /// By row, with the players of `mask` present.
-    fn of(&self, mask: &[bool]) -> Result<Vec<f64>> {
+    /// The loss of each row with the players of `mask` present.
+    fn losses(&self, mask: &[bool]) -> Result<Vec<f64>> {
         let Self { model, x, reference, .. } = self;
         let (n, d) = (x.rows(), x.width());
         let mut present = vec![false; d];
-        for (player, here) in self.players.iter().zip(mask) {
-            player.columns.iter().for_each(|&j| present[j] = *here);
+        for (player, is_present) in self.players.iter().zip(mask) {
+            player.columns.iter().for_each(|&j| present[j] = *is_present);
         }
-        let (whole, empty) = (present.iter().all(|here| *here), present.iter().all(|here| !*here));
-        let others = if whole { 1 } else { reference.rows.len() };
-        let step = (BLOCK / (others * d).max(1)).max(1);
+        let (all_present, empty) =
+            (present.iter().all(|is_present| *is_present), present.iter().all(|is_present| !*is_present));
+        let mixed_rows = if all_present { 1 } else { reference.rows.len() };
+        let step = (BLOCK / (mixed_rows * d).max(1)).max(1);
         let mut losses = Vec::with_capacity(n);
         for from in (0..if empty { 1 } else { n }).step_by(step) {
-            self.watch.check_cancelled()?;
+            self.control.check_cancelled()?;
             let rows = from..(from + step).min(if empty { 1 } else { n });
-            let mut values = Vec::with_capacity(rows.len() * others * d);
-            for (j, here) in present.iter().enumerate() {
+            let mut values = Vec::with_capacity(rows.len() * mixed_rows * d);
+            for (j, is_present) in present.iter().enumerate() {
                 for i in rows.clone() {
-                    values
-                        .extend((0..others).map(|b| if *here { x.get(i, j) } else { reference.rows[b][j] }));
+                    values.extend(
+                        (0..mixed_rows).map(|b| if *is_present { x.get(i, j) } else { reference.rows[b][j] }),
+                    );
                 }
             }
-            let mixed = Table::from_column_major(model.columns().to_vec(), rows.len() * others, values)?;
-            let outputs = model.predict_until(&mixed, self.watch.stop)?;
-            for (at, i) in rows.enumerate() {
-                let weights = if whole { &[1.0][..] } else { &reference.weights };
-                let each = weights.iter().enumerate().map(|(b, w)| (*w, outputs.row(at * others + b)));
-                let mean = self.mean(each);
+            let mixed = Table::from_column_major(model.columns().to_vec(), rows.len() * mixed_rows, values)?;
+            let outputs = model.predict_until(&mixed, self.control.stop)?;
+            for (position, i) in rows.enumerate() {
+                let weights = if all_present { &[1.0][..] } else { &reference.weights };
+                let weighted_outputs =
+                    weights.iter().enumerate().map(|(b, w)| (*w, outputs.row(position * mixed_rows + b)));
+                let mean = self.mean(weighted_outputs);
                 losses.extend((if empty { 0..n } else { i..i + 1 }).map(|i| self.loss(i, &mean)));
             }
         }
-        self.watch.step();
+        self.control.step();
         Ok(losses)
     }
 
-    /// Of outputs, or of probabilities.
+    /// The weighted mean of outputs, or of probabilities.
     fn mean<'o>(&self, outputs: impl Iterator<Item = (f64, &'o [f64])>) -> Vec<f64> {
         let mut mean = Vec::new();
         for (weight, outputs) in outputs {
-            let own = match self.labels {
+            let numbers = match self.labels {
                 Labels::Numbers(_) => outputs.to_vec(),
                 Labels::Classes(_) => {
                     self.link.as_ref().map_or_else(Vec::new, |link| link.probabilities(outputs))
                 }
             };
-            mean.resize(own.len(), 0.0);
-            mean.iter_mut().zip(own).for_each(|(sum, v)| *sum += weight * v);
+            mean.resize(numbers.len(), 0.0);
+            mean.iter_mut().zip(numbers).for_each(|(sum, v)| *sum += weight * v);
         }
         mean
     }
@@ -398,57 +419,59 @@ fn weights(p: usize) -> Vec<f64> {
 
 /// Exact values by player and row of the squared error, from the mean outputs of all coalitions.
 fn exact_by_tables(
-    worths: &CoalitionOutputs<'_>,
+    coalition_outputs: &CoalitionOutputs<'_>,
     (x, y): (&Table, &Matrix),
     p: usize,
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
 ) -> Result<Vec<Vec<f64>>> {
-    let (weights, outputs, coalitions) = (weights(p), y.cols(), worths.coalition_count());
-    let all: Vec<usize> = (0..x.rows()).collect();
-    let of = |rows: &[usize]| {
-        watch.check_cancelled()?;
-        let found = worths.outputs(&rows.iter().map(|&i| x.row(i)).collect::<Vec<_>>())?;
+    let (weights, outputs, coalitions) = (weights(p), y.cols(), coalition_outputs.coalition_count());
+    let indices: Vec<usize> = (0..x.rows()).collect();
+    let chunk_values = |rows: &[usize]| {
+        control.check_cancelled()?;
+        let outputs_by_row =
+            coalition_outputs.outputs(&rows.iter().map(|&i| x.row(i)).collect::<Vec<_>>())?;
         let mut values = vec![0.0; rows.len() * p];
-        for ((&i, found), values) in
-            rows.iter().zip(found.chunks_exact(outputs * coalitions)).zip(values.chunks_exact_mut(p))
+        for ((&i, row_outputs), values) in
+            rows.iter().zip(outputs_by_row.chunks_exact(outputs * coalitions)).zip(values.chunks_exact_mut(p))
         {
             let mut losses = vec![0.0; coalitions];
-            for (y, found) in y.row(i).iter().zip(found.chunks_exact(coalitions)) {
-                losses.iter_mut().zip(found).for_each(|(loss, f)| *loss += (y - f) * (y - f));
+            for (y, coalition_outputs) in y.row(i).iter().zip(row_outputs.chunks_exact(coalitions)) {
+                losses.iter_mut().zip(coalition_outputs).for_each(|(loss, f)| *loss += (y - f) * (y - f));
             }
             for (mask, loss) in losses.iter().enumerate() {
                 let size = mask.count_ones() as usize;
                 for (j, value) in values.iter_mut().enumerate() {
-                    // What is worth more has less loss.
+                    // A larger value means a smaller loss.
                     *value +=
                         if mask >> j & 1 == 1 { -weights[size - 1] * loss } else { weights[size] * loss };
                 }
             }
         }
-        watch.step();
+        control.step();
         Ok(values)
     };
-    let found: Vec<f64> = all.par_chunks(BATCH).with_max_len(1).map(of).collect::<Result<Vec<_>>>()?.concat();
-    Ok((0..p).map(|j| found.iter().skip(j).step_by(p).copied().collect()).collect())
+    let values: Vec<f64> =
+        indices.par_chunks(BATCH).with_max_len(1).map(chunk_values).collect::<Result<Vec<_>>>()?.concat();
+    Ok((0..p).map(|j| values.iter().skip(j).step_by(p).copied().collect()).collect())
 }
 
 /// Exact values by player and row, from all coalitions.
-fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], all: &[f64]) -> Result<Vec<Vec<f64>>> {
+fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], grand: &[f64]) -> Result<Vec<Vec<f64>>> {
     let (p, n) = (game.players.len(), none.len());
     let weights = weights(p);
     let mut sums = vec![vec![0.0; n]; p];
     for mask in 0..1_usize << p {
-        let here: Vec<bool> = (0..p).map(|j| mask >> j & 1 == 1).collect();
+        let is_present: Vec<bool> = (0..p).map(|j| mask >> j & 1 == 1).collect();
         let size = mask.count_ones() as usize;
-        let own = match size {
+        let losses = match size {
             0 => none.to_vec(),
-            s if s == p => all.to_vec(),
-            _ => game.of(&here)?,
+            s if s == p => grand.to_vec(),
+            _ => game.losses(&is_present)?,
         };
         for (j, sum) in sums.iter_mut().enumerate() {
-            // What is worth more has less loss.
-            let weight = if here[j] { -weights[size - 1] } else { weights[size] };
-            sum.iter_mut().zip(&own).for_each(|(sum, loss)| *sum += weight * loss);
+            // A larger value means a smaller loss.
+            let weight = if is_present[j] { -weights[size - 1] } else { weights[size] };
+            sum.iter_mut().zip(&losses).for_each(|(sum, loss)| *sum += weight * loss);
         }
     }
     Ok(sums)

@@ -1,4 +1,5 @@
-//! Sobol indices and Shapley effects: what a model's output varies with, exactly for independent inputs.
+//! Sobol indices and Shapley effects: a decomposition of the variance of a model's output, exact for
+//! independent inputs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,16 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::marginals::InputMarginals;
 use super::variance::{PosteriorTerms, VarianceGame};
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
-use crate::attribution::product::{PlayerValues, ProductGame, ProductTerms, TermAccumulator, read};
+use crate::attribution::product::{PlayerValues, ProductGame, ProductTerms, TermAccumulator, accumulate};
 use crate::attribution::quadrature::QuadratureEngine;
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance, VARIANCE_GAME};
+use crate::explanation::{Exactness, Explanation, Provenance, VARIANCE_GAME};
 use crate::game::Background;
 use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, symmetric_eigen};
+use crate::model_card::CardEntry;
 use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
 use crate::simd::{Isa, Lanes, Plain};
 use crate::table::Players;
@@ -44,7 +46,8 @@ pub struct Sensitivity {
     pub progress: Arc<Progress>,
 }
 
-/// What a model's output varies with, in units of its variance. Outputs are before the link.
+/// The decomposition of the variance of a model's output, in units of that variance. Outputs are before the
+/// link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SobolIndices {
     /// The game: one row, whose data are means and most frequent levels. Its predictions are variances,
@@ -77,12 +80,12 @@ impl SobolIndices {
         self.explanation.predictions[o]
     }
 
-    /// What each player explains alone: its first-order Sobol index times the variance.
+    /// The variance that each player explains alone: its first-order Sobol index times the variance.
     pub fn first_order(&self, o: usize) -> &[f64] {
         self.row(&self.first_order, o)
     }
 
-    /// What is left without each player: its total Sobol index times the variance.
+    /// The variance that remains without the other players: the total Sobol index times the variance.
     pub fn total_order(&self, o: usize) -> &[f64] {
         self.row(&self.total_order, o)
     }
@@ -97,8 +100,8 @@ impl SobolIndices {
         self.bound[o]
     }
 
-    /// What parts of the variance are multiplied by to be shares of it; `None` for an output that does not
-    /// vary by more than its error.
+    /// The factor that turns parts of the variance into shares of it; `None` for an output whose variance
+    /// does not exceed its error.
     pub fn scale(&self, o: usize) -> Option<f64> {
         let variance = self.variance(o);
         (variance > self.bound[o]).then_some(1.0 / variance)
@@ -117,24 +120,25 @@ fn not_skew(covariance: &PosteriorCovariance) -> Result<()> {
 }
 
 impl Sensitivity {
-    /// Of a model whose inputs are as in the rows of `inputs`, whose columns are matched by name.
+    /// The indices of a model whose inputs are distributed as the rows of `inputs`, with columns matched by
+    /// name.
     ///
     /// # Errors
     /// As [`Table::align_to`](crate::Table::align_to); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel
     /// that ties columns of different players together;
     /// [`Error::Overflow`]; [`Error::Interrupted`].
     pub fn run(&self, model: &KernelExpansion, inputs: &Background) -> Result<SobolIndices> {
-        self.of(model, inputs, None)
+        self.decompose(model, inputs, None)
     }
 
-    /// The mean, over the posterior, of what [`run`](Self::run) finds of each function that the posterior
-    /// thinks possible. Exact, too: `Var E[f | X_S]` is quadratic in f, so its mean takes the covariance of f
-    /// beside its mean function. Larger than of the mean function, because what is not known of f varies.
-    /// Cost and memory besides: O(n³) and O(n²).
+    /// The posterior mean of the indices that [`run`](Self::run) computes for one function. It is exact: `Var
+    /// E[f | X_S]` is quadratic in f, so its mean needs the covariance of f besides its mean function. It is
+    /// larger than the value for the mean function, because the posterior uncertainty varies too. Additional
+    /// cost and memory: O(n³) and O(n²).
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Posterior::new`].
-    pub fn expected(
+    pub fn posterior_mean_indices(
         &self,
         model: &KernelExpansion,
         covariance: &PosteriorCovariance,
@@ -145,23 +149,29 @@ impl Sensitivity {
         let n = model.support_points.rows();
         let mut columns = Matrix::zeros(n, n);
         (0..n).for_each(|i| columns[(i, i)] = 1.0);
-        let own = Functionals { columns, prior_scale: Matrix::zeros(n, n), constants: vec![0.0; n] };
+        let point_functionals =
+            Functionals { columns, prior_scale: Matrix::zeros(n, n), constants: vec![0.0; n] };
         let prior = covariance.scale.iter().map(|scale| covariance.prior_scale * scale * scale).collect();
-        self.of(model, inputs, Some(&PosteriorTerms { prior_term: prior, known: posterior.covariance(&own) }))
+        self.decompose(
+            model,
+            inputs,
+            Some(&PosteriorTerms { prior_term: prior, known: posterior.covariance(&point_functionals) }),
+        )
     }
 
-    /// The same of functions drawn from the posterior, to see how sure indices are: the outputs of the result
-    /// are the draws of the first output, then those of the second, and so on.
+    /// The indices of functions drawn from the posterior, to see the uncertainty of indices: the outputs of
+    /// the result are the draws of the first output, then those of the second, and so on.
     ///
-    /// What is drawn is f at the support points, jointly; between them a draw is the mean of the process
-    /// given what it is there. That is exact where inputs are support points or near them. Elsewhere draws
-    /// are smoother than the process: by how much their variance falls short on average of
-    /// [`expected`](Self::expected), which is exact. Directions in which the prior's variance at the support
-    /// points is less than 1e-9 of the largest are left out, where draws are the mean: of a variance of 1
-    /// they hold n · 1e-9 at most. Cost besides: O(n³ + n² draws).
+    /// A draw is a joint draw of f at the support points; between them it is the mean of the process given
+    /// these values. That is exact where inputs are support points or near them. Elsewhere draws are smoother
+    /// than the process; the difference between their mean variance and
+    /// [`posterior_mean_indices`](Self::posterior_mean_indices), which is exact, shows by how much.
+    /// Directions in which the prior's variance at the support points is less than 1e-9 of the largest are
+    /// left out, where draws are the mean: of a variance of 1 they hold n · 1e-9 at most. Additional cost:
+    /// O(n³ + n² draws).
     ///
     /// # Errors
-    /// As [`expected`](Self::expected); [`Error::Parameter`] for no draws, and for more than memory holds;
+    /// As [`posterior_mean_indices`](Self::posterior_mean_indices); [`Error::Parameter`] for no draws, and for more than memory holds;
     /// [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
     pub fn indices_of_draws(
         &self,
@@ -182,8 +192,8 @@ impl Sensitivity {
         )?;
         let posterior = Posterior::new(model, covariance)?.with_cancel(&self.stop);
         not_skew(covariance)?;
-        let at = posterior.functionals_at(&model.support_points)?;
-        let (means, samples) = (posterior.mean_of(&at), posterior.sample(&at, draws, seed)?);
+        let at_points = posterior.functionals_at(&model.support_points)?;
+        let (means, samples) = (posterior.mean_of(&at_points), posterior.sample(&at_points, draws, seed)?);
         let n = model.support_points.rows();
         if posterior.prior_scale() <= 0.0 {
             return Err(Error::parameter(
@@ -194,24 +204,27 @@ impl Sensitivity {
         }
         // Coefficients in directions in which the process hardly varies would be huge and add up to nothing:
         // of a variance of 1 a draw leaves out n times the smallest direction at most.
-        let (sizes, directions) = symmetric_eigen(&at.prior_scale)?;
-        let least = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
-        let solve = |off: Matrix| {
-            let mut along = directions.transpose().matmul(&off);
+        let (sizes, directions) = symmetric_eigen(&at_points.prior_scale)?;
+        let min_variance = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
+        let solve = |deviations: Matrix| {
+            let mut along = directions.transpose().matmul(&deviations);
             for (i, size) in sizes.iter().enumerate() {
-                let scale = if *size > least { 1.0 / size } else { 0.0 };
+                let scale = if *size > min_variance { 1.0 / size } else { 0.0 };
                 along.row_mut(i).iter_mut().for_each(|v| *v *= scale);
             }
             directions.matmul(&along)
         };
         let (mut coef, mut output_names) = (Matrix::zeros(n, draws * model.outputs()), Vec::new());
         for (o, values) in samples.values.into_iter().enumerate() {
-            let mut off = values;
-            (0..n).for_each(|i| off.row_mut(i).iter_mut().for_each(|v| *v -= means[(i, o)]));
-            let off = solve(off);
+            let mut deviations = values;
+            (0..n).for_each(|i| deviations.row_mut(i).iter_mut().for_each(|v| *v -= means[(i, o)]));
+            let coefficients = solve(deviations);
             for i in 0..n {
-                let own = &mut coef.row_mut(i)[o * draws..(o + 1) * draws];
-                own.iter_mut().zip(off.row(i)).for_each(|(c, v)| *c = model.coef[(i, o)] + v);
+                let output_coef = &mut coef.row_mut(i)[o * draws..(o + 1) * draws];
+                output_coef
+                    .iter_mut()
+                    .zip(coefficients.row(i))
+                    .for_each(|(c, v)| *c = model.coef[(i, o)] + v);
             }
             output_names.extend((0..draws).map(|k| format!("{} #{k}", model.output_names[o])));
         }
@@ -225,76 +238,77 @@ impl Sensitivity {
             classes: Vec::new(),
             model_card: model.model_card.clone(),
         };
-        self.of(&drawn, inputs, None)
+        self.decompose(&drawn, inputs, None)
     }
 
-    fn of(
-        &self,
-        model: &KernelExpansion,
-        inputs: &Background,
-        unsure: Option<&PosteriorTerms>,
-    ) -> Result<SobolIndices> {
-        let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(model.columns()));
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
-        let (isa, p, m) = (Isa::detect(), groups.players().len(), model.outputs());
-        let marginals = InputMarginals::new(inputs, model, &groups)?;
-        let game = VarianceGame::new(model, &groups, &marginals, unsure, isa, watch)?;
+    /// Checks that the index has values of a variance, not too many of them; `sums` are kept for each set.
+    fn check_index(&self, players: usize, sums: usize) -> Result<()> {
         self.index.validate()?;
         if self.index == ValueIndex::Owen {
             return Err(Error::parameter("index", self.index, "variances are shared out without unions"));
         }
-        // Each part has its own sums.
-        let sets = self.index.sets(p).and_then(|sets| sets.checked_mul(game.parts() * m));
+        let sets = self.index.sets(players).and_then(|sets| sets.checked_mul(sums));
         if self.index.order() > 1 && sets.is_none_or(|sets| sets > NUMBERS) {
             let allowed =
-                format!("{p} players have too many sets of so many: group them, or take smaller sets");
+                format!("{players} players have too many sets of so many: group them, or take smaller sets");
             return Err(Error::parameter("index", self.index, allowed));
         }
+        Ok(())
+    }
+
+    fn decompose(
+        &self,
+        model: &KernelExpansion,
+        inputs: &Background,
+        posterior_terms: Option<&PosteriorTerms>,
+    ) -> Result<SobolIndices> {
+        let groups = self.groups.clone().unwrap_or_else(|| Players::singletons(model.columns()));
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
+        let (isa, p, m) = (Isa::detect(), groups.players().len(), model.outputs());
+        let marginals = InputMarginals::new(inputs, model, &groups)?;
+        let game = VarianceGame::new(model, &groups, &marginals, posterior_terms, isa, control)?;
+        self.check_index(p, game.parts() * m)?;
         let recipe = (self.index != ValueIndex::Shapley).then(|| IndexComputation::from(self.index));
         self.progress.start(game.parts() * (1 + usize::from(recipe.is_some())));
         let new = || Effects::new(isa, p, m);
-        let mut all = Effects::new(isa, p, m);
-        all.begin(&(0..1), &(0..0));
-        for part in read(&game, (isa, &InclusionMeasure::Lebesgue), watch, new)? {
-            all.add(&part);
+        let mut totals = Effects::new(isa, p, m);
+        totals.begin_tile(&(0..1), &(0..0));
+        for part in accumulate(&game, (isa, &InclusionMeasure::Lebesgue), control, new)? {
+            totals.add(&part);
         }
-        let [shapley, first, total] = &all.values;
-        let bound = |o: usize, own: &[f64], error: f64| {
-            let sum: f64 = own.iter().map(|v| v.abs()).sum();
+        let [shapley, first, total] = &totals.values;
+        let bound = |o: usize, output_values: &[f64], error: f64| {
+            let sum: f64 = output_values.iter().map(|v| v.abs()).sum();
             error
-                + f64::EPSILON * ((own.len() + 2) as f64 * sum + 2.0 * all.variance[o].abs())
+                + f64::EPSILON * ((output_values.len() + 2) as f64 * sum + 2.0 * totals.variance[o].abs())
                 + f64::MIN_POSITIVE
         };
         let of_output = |o: usize| {
-            let own = |values: &PlayerValues| bound(o, &values.values[o * p..(o + 1) * p], values.error[o]);
-            own(shapley).max(own(first)).max(own(total))
+            let output_bound =
+                |values: &PlayerValues| bound(o, &values.values[o * p..(o + 1) * p], values.error[o]);
+            output_bound(shapley).max(output_bound(first)).max(output_bound(total))
         };
         let bounds: Vec<f64> = (0..m).map(of_output).collect();
         let (values, exact) = match &recipe {
             None => (shapley.values.clone(), bounds.clone()),
             Some(recipe) => {
-                let IndexValues { values, error } = recipe.compute(&game, isa, watch, (p, m))?;
-                // Parts add up.
                 let sets = recipe.subsets(p).map_or(p, |sets| sets.len());
-                let (mut sums, mut errors) = (vec![0.0; m * sets], vec![0.0; m]);
-                for (part, error) in values.chunks_exact(m * sets).zip(error.chunks_exact(m)) {
-                    sums.iter_mut().zip(part).for_each(|(sum, v)| *sum += v);
-                    errors.iter_mut().zip(error).for_each(|(sum, e)| *sum += e);
-                }
+                let (sums, errors) =
+                    sums_over_parts(&recipe.compute(&game, isa, control, (p, m))?, (m, sets));
                 let exact = (0..m).map(|o| bound(o, &sums[o * sets..(o + 1) * sets], errors[o])).collect();
                 (sums, exact)
             }
         };
         let numbers =
-            [&values, &shapley.values, &first.values, &total.values, &all.variance, &bounds, &exact];
+            [&values, &shapley.values, &first.values, &total.values, &totals.variance, &bounds, &exact];
         if numbers.iter().any(|list| list.iter().any(|v| !v.is_finite())) {
             return Err(Error::Overflow {
-                what: "the variance of the output".into(),
+                subject: "the variance of the output".into(),
                 remedy: "the inputs are too far from the data the model was fitted on",
             });
         }
-        let of = if unsure.is_some() {
-            "functions that the posterior thinks possible"
+        let functions = if posterior_terms.is_some() {
+            "functions drawn from the posterior"
         } else {
             "the model's outputs"
         };
@@ -305,7 +319,7 @@ impl Sensitivity {
             output_names: model.output_names.clone(),
             values,
             base_values: vec![0.0; m],
-            predictions: all.variance.clone(),
+            predictions: totals.variance.clone(),
             data: inputs.rows.align_to(model.columns())?.mean_row(),
             row_numbers: vec![0],
             uncertainty: None,
@@ -314,15 +328,15 @@ impl Sensitivity {
             provenance: Provenance {
                 game: VARIANCE_GAME.into(),
                 absent: format!(
-                    "outputs are averaged over an absent feature: features that are present are worth the \
-                     variance of the mean that is left, where all are independent; of {of}, over {} rows",
+                    "outputs are averaged over absent features: the value of present features is the \
+                     variance of the remaining mean, where all are independent; of {functions}, over {} rows",
                     inputs.rows.rows()
                 ),
                 model: model.facts(),
-                run: vec![Fact::new("riesz", env!("CARGO_PKG_VERSION"))],
+                run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
             },
         };
-        let [shapley, first, total] = all.values;
+        let [shapley, first, total] = totals.values;
         Ok(SobolIndices {
             explanation,
             first_order: first.values,
@@ -333,12 +347,25 @@ impl Sensitivity {
     }
 }
 
+/// The sums of values (outputs × sets) and of errors (outputs) over the parts of a game.
+fn sums_over_parts(
+    IndexValues { values, error }: &IndexValues,
+    (outputs, sets): (usize, usize),
+) -> (Vec<f64>, Vec<f64>) {
+    let (mut sums, mut errors) = (vec![0.0; outputs * sets], vec![0.0; outputs]);
+    for (part, error) in values.chunks_exact(outputs * sets).zip(error.chunks_exact(outputs)) {
+        sums.iter_mut().zip(part).for_each(|(sum, v)| *sum += v);
+        errors.iter_mut().zip(error).for_each(|(sum, e)| *sum += e);
+    }
+    (sums, errors)
+}
+
 /// Reads the values of players under the three measures at once, and what all of them are worth together.
 struct Effects {
     /// Shapley, all others absent, all others present.
     values: [PlayerValues; 3],
     engines: [QuadratureEngine; 2],
-    /// By output.
+    /// For each output.
     variance: Vec<f64>,
 }
 
@@ -346,31 +373,32 @@ impl Effects {
     fn new(isa: Isa, players: usize, outputs: usize) -> Self {
         Self {
             values: [0; 3].map(|_| PlayerValues::new(players, outputs)),
-            engines: [0.0, 1.0].map(|t| QuadratureEngine::new(isa, InclusionMeasure::at(t))),
+            engines: [0.0, 1.0].map(|t| QuadratureEngine::new(isa, InclusionMeasure::point(t))),
             variance: vec![0.0; outputs],
         }
     }
 
     fn add(&mut self, other: &Self) {
-        let sum = |all: &mut [f64], more: &[f64]| all.iter_mut().zip(more).for_each(|(all, v)| *all += v);
-        for (all, more) in self.values.iter_mut().zip(&other.values) {
-            sum(&mut all.values, &more.values);
-            sum(&mut all.error, &more.error);
+        let sum =
+            |sums: &mut [f64], terms: &[f64]| sums.iter_mut().zip(terms).for_each(|(total, v)| *total += v);
+        for (sums, terms) in self.values.iter_mut().zip(&other.values) {
+            sum(&mut sums.values, &terms.values);
+            sum(&mut sums.error, &terms.error);
         }
         sum(&mut self.variance, &other.variance);
     }
 }
 
 impl TermAccumulator for Effects {
-    fn begin(&mut self, rows: &std::ops::Range<usize>, points: &std::ops::Range<usize>) {
-        self.values.iter_mut().for_each(|values| values.begin(rows, points));
+    fn begin_tile(&mut self, rows: &std::ops::Range<usize>, points: &std::ops::Range<usize>) {
+        self.values.iter_mut().for_each(|values| values.begin_tile(rows, points));
     }
 
-    fn read(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
+    fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let [shapley, first, total] = &mut self.values;
-        shapley.read(terms, engine);
-        first.read(terms, &mut self.engines[0]);
-        total.read(terms, &mut self.engines[1]);
+        shapley.add_terms(terms, engine);
+        first.add_terms(terms, &mut self.engines[0]);
+        total.add_terms(terms, &mut self.engines[1]);
         // All present less all absent, whose error is within that of Shapley values.
         let run = &terms.run;
         let mut sums = vec![Lanes::ZERO; self.variance.len()];
@@ -380,15 +408,15 @@ impl TermAccumulator for Effects {
                 let (a, b) = run.side(k, block);
                 (present, absent) = (present.mul::<Plain>(a), absent.mul::<Plain>(b));
             }
-            let worth = present.sub::<Plain>(absent);
+            let change = present.sub::<Plain>(absent);
             for (sum, coef) in sums.iter_mut().zip(terms.coef) {
-                *sum = worth.fma::<Plain>(coef[block], *sum);
+                *sum = change.fma::<Plain>(coef[block], *sum);
             }
         }
-        self.variance.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum.sum());
+        self.variance.iter_mut().zip(sums).for_each(|(variance, sum)| *variance += sum.sum());
     }
 
-    fn end(&mut self) {
-        self.values.iter_mut().for_each(TermAccumulator::end);
+    fn finish_tile(&mut self) {
+        self.values.iter_mut().for_each(TermAccumulator::finish_tile);
     }
 }

@@ -37,8 +37,8 @@ pub(super) struct VarianceGame<'m> {
     model: &'m KernelExpansion,
     products: Vec<PlayerProduct<'m>>,
     factors: Vec<FactorTable>,
-    unsure: Option<&'m PosteriorTerms>,
-    /// Of products that are not known for sure: `E k(X, X)` and `E k(X, X')` by factor.
+    posterior_terms: Option<&'m PosteriorTerms>,
+    /// For products of an uncertain model: `E k(X, X)` and `E k(X, X')` for each factor.
     prior_term: Vec<Vec<[f64; 2]>>,
     prior_roundings: usize,
     /// The most that a pair of points weighs, at least 1.
@@ -46,15 +46,15 @@ pub(super) struct VarianceGame<'m> {
     parts: Vec<GamePart>,
 }
 
-/// What is summed up in one go.
+/// A part of the sum that is computed in one step.
 enum GamePart {
-    /// The points of a panel of one product with those of another one, which is none before it.
+    /// The points of a panel of one product with those of another one that does not come before it.
     Pairs { left: usize, right: usize, panel: usize },
     /// The covariance of a product.
     Prior(usize),
 }
 
-/// What a thread keeps.
+/// Scratch memory of a thread.
 #[derive(Default)]
 pub(super) struct Memory {
     present: Vec<f64>,
@@ -63,7 +63,7 @@ pub(super) struct Memory {
 }
 
 impl<'m> VarianceGame<'m> {
-    /// Cost and memory O(points · inputs) a factor of the kernel; with a prior O(inputs²).
+    /// Cost and memory O(points · inputs) for each factor of the kernel; with a prior O(inputs²).
     ///
     /// # Errors
     /// [`Error::NotProduct`](crate::Error::NotProduct) if the kernel ties columns of different players
@@ -73,12 +73,12 @@ impl<'m> VarianceGame<'m> {
         model: &'m KernelExpansion,
         groups: &Players,
         inputs: &InputMarginals,
-        unsure: Option<&'m PosteriorTerms>,
+        posterior_terms: Option<&'m PosteriorTerms>,
         isa: Isa,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Self> {
         let products = model.kernel.products(model.columns(), groups)?;
-        let factors = |product| FactorTable::new(product, model, inputs, isa, watch);
+        let factors = |product| FactorTable::new(product, model, inputs, isa, control);
         let factors = products.iter().map(factors).collect::<Result<Vec<_>>>()?;
         let mut parts = Vec::new();
         for (left, product) in products.iter().enumerate() {
@@ -91,43 +91,53 @@ impl<'m> VarianceGame<'m> {
             }
         }
         let mut prior = Vec::new();
-        if unsure.is_some() {
+        if posterior_terms.is_some() {
             for product in &products {
-                let means = |k: usize| prior_means(product, k, &inputs.atoms[product.players[k]], isa, watch);
+                let means =
+                    |k: usize| prior_means(product, k, &inputs.atoms[product.players[k]], isa, control);
                 prior.push((0..product.players.len()).map(means).collect::<Result<_>>()?);
             }
             parts.extend((0..products.len()).map(GamePart::Prior));
         }
-        let most = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
-        let prior_roundings = 2 * (TERMS + most.div_ceil(TERMS) + inputs.roundings + 4);
-        let largest = |numbers: &[f64]| numbers.iter().fold(1.0, |most: f64, v| most.max(v.abs()));
-        let known = unsure.iter().flat_map(|unsure| &unsure.known).map(|known| largest(known.data()));
-        let heaviest = known.fold(largest(model.coef.data()).powi(2), |most, v| most + v);
-        Ok(Self { model, products, factors, unsure, prior_term: prior, prior_roundings, heaviest, parts })
+        let max_values = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
+        let prior_roundings = 2 * (TERMS + max_values.div_ceil(TERMS) + inputs.roundings + 4);
+        let largest = |numbers: &[f64]| numbers.iter().fold(1.0, |max_size: f64, v| max_size.max(v.abs()));
+        let known = posterior_terms.iter().flat_map(|terms| &terms.known).map(|known| largest(known.data()));
+        let heaviest = known.fold(largest(model.coef.data()).powi(2), |total, v| total + v);
+        Ok(Self {
+            model,
+            products,
+            factors,
+            posterior_terms,
+            prior_term: prior,
+            prior_roundings,
+            heaviest,
+            parts,
+        })
     }
 
-    /// What the pair of points i and c weighs for output o.
+    /// The weight of the pair of points i and c for output o.
     fn pair_weight(&self, o: usize, i: usize, c: usize) -> f64 {
-        let own = self.model.coef[(i, o)] * self.model.coef[(c, o)];
-        self.unsure.map_or(own, |unsure| own + unsure.known[o][(i, c)])
+        let coef_product = self.model.coef[(i, o)] * self.model.coef[(c, o)];
+        self.posterior_terms.map_or(coef_product, |terms| coef_product + terms.known[o][(i, c)])
     }
 
-    /// How factors of two products are rounded: all together, with those of players that only one of them
-    /// has.
+    /// The rounding of the factors of two products: all together, including those of players that only one of
+    /// them has.
     fn rounding(&self, left: usize, right: usize) -> RoundingUnits {
-        let (one, two) = (&self.factors[left], &self.factors[right]);
-        let means: usize = one.roundings.iter().chain(&two.roundings).sum();
-        let (p, q) = (&one.precision.1, &two.precision.1);
+        let (left_table, two) = (&self.factors[left], &self.factors[right]);
+        let means: usize = left_table.roundings.iter().chain(&two.roundings).sum();
+        let (p, q) = (&left_table.precision.1, &two.precision.1);
         let units = p.units + q.units + (means + self.products[left].players.len() + 4) as f64;
         let mut rounding =
             RoundingUnits::new(units, p.per_log.max(q.per_log), self.model.support_points.width());
         // Tile by tile into one sum, part by part into one.
-        let sums = 4 * (TILE + TILE / LANES + one.panels.len() + self.parts.len() + 64);
+        let sums = 4 * (TILE + TILE / LANES + left_table.panels.len() + self.parts.len() + 64);
         (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
-        let top = |own: &[RoundingBound]| own.iter().fold(1.0, |most: f64, f| most.max(f.top));
-        rounding.tiny = (p.tiny + q.tiny) * top(&one.precision.0).max(top(&two.precision.0));
+        let top = |bounds: &[RoundingBound]| bounds.iter().fold(1.0, |max_top: f64, f| max_top.max(f.top));
+        rounding.tiny = (p.tiny + q.tiny) * top(&left_table.precision.0).max(top(&two.precision.0));
         let scale = (self.products[left].scale * self.products[right].scale).abs().max(1.0);
-        // Several outputs are weighed afterwards.
+        // With several outputs the coefficients are applied afterwards.
         rounding.floor = FLOOR * scale * if self.model.outputs() == 1 { self.heaviest } else { 1.0 };
         rounding
     }
@@ -138,10 +148,10 @@ impl<'m> VarianceGame<'m> {
         memory: &mut Memory,
         reader: &mut TermSink<'_>,
     ) -> Result<()> {
-        let (one, two) = (&self.factors[left], &self.factors[right]);
+        let (left_table, two) = (&self.factors[left], &self.factors[right]);
         let (p, q) = (&self.products[left].players, &self.products[right].players);
-        // The factors of players whom both products have; and those of others, who are independent of all
-        // that is left.
+        // The factors of players that both products have; and those of other players, which are independent
+        // of the rest.
         let shared: Vec<(usize, usize)> = p
             .iter()
             .enumerate()
@@ -149,19 +159,19 @@ impl<'m> VarianceGame<'m> {
             .collect();
         let players: Vec<usize> = shared.iter().map(|&(k, _)| p[k]).collect();
         let lonely: Vec<usize> = (0..p.len()).filter(|&k| !q.contains(&p[k])).collect();
-        let others: Vec<usize> = (0..q.len()).filter(|&l| !p.contains(&q[l])).collect();
+        let right_only: Vec<usize> = (0..q.len()).filter(|&l| !p.contains(&q[l])).collect();
         let scale = self.products[left].scale * self.products[right].scale;
-        let by_size = one.by_size || two.by_size;
-        let bounded = one.bounded && two.bounded;
+        let by_size = left_table.by_size || two.by_size;
+        let bounded = left_table.bounded && two.bounded;
         let (n, size) = (self.model.support_points.rows(), TILE * TILE);
         let Memory { present, absent, active } = memory;
         active.clear();
         active.extend(0..players.len() as u32);
         active.resize(players.len().next_multiple_of(4), players.len() as u32);
         let mut rounding = self.rounding(left, right);
-        let own = &one.panels[panel];
+        let left_panel = &left_table.panels[panel];
         let first = if left == right { panel } else { 0 };
-        for (at, other) in two.panels.iter().enumerate().skip(first) {
+        for (index, other) in two.panels.iter().enumerate().skip(first) {
             present.clear();
             present.resize((players.len() + 1) * size, 0.0);
             absent.clear();
@@ -169,33 +179,33 @@ impl<'m> VarianceGame<'m> {
             present[players.len() * size..].fill(1.0);
             let sides = present.chunks_exact_mut(size).zip(absent.chunks_exact_mut(size));
             for (&(k, l), (present, absent)) in shared.iter().zip(sides) {
-                own.products(k, other, l, present);
-                for (row, mean) in absent.chunks_exact_mut(TILE).zip(&own.means[k]) {
+                left_panel.products(k, other, l, present);
+                for (row, mean) in absent.chunks_exact_mut(TILE).zip(&left_panel.means[k]) {
                     row.iter_mut().zip(&other.means[l]).for_each(|(out, m)| *out = mean * m);
                 }
             }
             let folded = |means: &[[f64; TILE]], kept: &[usize]| -> [f64; TILE] {
                 std::array::from_fn(|i| kept.iter().map(|&k| means[k][i]).product())
             };
-            let (of_own, of_other) = (folded(&own.means, &lonely), folded(&other.means, &others));
+            let (of_own, of_other) = (folded(&left_panel.means, &lonely), folded(&other.means, &right_only));
             if bounded {
                 rounding.decay = neg_log_bound(&of_own) + neg_log_bound(&of_other);
             }
-            let all = |sizes: &[[f64; TILE]]| folded(sizes, &(0..sizes.len()).collect::<Vec<_>>());
-            let (sizes, other_sizes) = (all(&own.sizes), all(&other.sizes));
+            let folded_all = |sizes: &[[f64; TILE]]| folded(sizes, &(0..sizes.len()).collect::<Vec<_>>());
+            let (sizes, other_sizes) = (folded_all(&left_panel.sizes), folded_all(&other.sizes));
             for row in 0..TILE.min(n - panel * TILE) {
                 let i = panel * TILE + row;
                 // Pairs are unordered.
-                let from = if left == right && at == panel { row / LANES * LANES } else { 0 };
-                let lanes = |of: &dyn Fn(usize) -> f64| -> Vec<Lanes> {
-                    let block = |from: usize| Lanes(std::array::from_fn(|l| of(from + l)));
+                let from = if left == right && index == panel { row / LANES * LANES } else { 0 };
+                let lanes = |lane_value: &dyn Fn(usize) -> f64| -> Vec<Lanes> {
+                    let block = |from: usize| Lanes(std::array::from_fn(|l| lane_value(from + l)));
                     (from..TILE).step_by(LANES).map(block).collect()
                 };
                 let weights = lanes(&|c| scale * of_own[row] * of_other[c]);
                 let tops = by_size.then(|| lanes(&|c| (scale * sizes[row] * other_sizes[c]).abs()));
                 let coef = |o: usize| {
                     lanes(&|c| {
-                        let c = at * TILE + c;
+                        let c = index * TILE + c;
                         match c {
                             c if c >= n || left == right && c < i => 0.0,
                             c if left == right && c == i => self.pair_weight(o, i, c),
@@ -204,9 +214,9 @@ impl<'m> VarianceGame<'m> {
                     })
                 };
                 let coef: Vec<Vec<Lanes>> = (0..self.model.outputs()).map(coef).collect();
-                reader.read(&ProductTerms {
+                reader.add_terms(&ProductTerms {
                     row: 0,
-                    point: at * TILE + from,
+                    point: index * TILE + from,
                     players: &players,
                     run: TermBatch {
                         a: present,
@@ -221,18 +231,18 @@ impl<'m> VarianceGame<'m> {
                         rounding,
                     },
                     coef: &coef,
-                    last: true,
+                    is_last: true,
                 })?;
             }
         }
         Ok(())
     }
 
-    /// One term: what is not known of product p.
+    /// The term of the prior variance of product p.
     fn prior_term(
         &self,
         p: usize,
-        unsure: &PosteriorTerms,
+        posterior_terms: &PosteriorTerms,
         memory: &mut Memory,
         reader: &mut TermSink<'_>,
     ) -> Result<()> {
@@ -242,25 +252,27 @@ impl<'m> VarianceGame<'m> {
         active.clear();
         active.extend(0..count as u32);
         active.resize(count.next_multiple_of(4), count as u32);
-        let side = |of: usize, out: &mut Vec<f64>| {
+        let side = |column: usize, out: &mut Vec<f64>| {
             out.clear();
-            out.extend(means.iter().flat_map(|sides| [sides[of]; LANES]));
+            out.extend(means.iter().flat_map(|sides| [sides[column]; LANES]));
             out.extend([1.0; LANES]);
         };
         side(0, present);
         side(1, absent);
         let mut rounding = self.rounding(p, p);
         rounding.units += (count * self.prior_roundings) as f64;
-        let one = |v: f64| Lanes(std::array::from_fn(|l| if l == 0 { v } else { 0.0 }));
-        let weights = [one(product.scale)];
-        let coef: Vec<Vec<Lanes>> = unsure.prior_term.iter().map(|s| vec![one(*s)]).collect();
+        let first_lane = |v: f64| Lanes(std::array::from_fn(|l| if l == 0 { v } else { 0.0 }));
+        let weights = [first_lane(product.scale)];
+        let coef: Vec<Vec<Lanes>> = posterior_terms.prior_term.iter().map(|s| vec![first_lane(*s)]).collect();
         // Means of the kernel at rows and themselves are no smaller than between rows, nor than what they
         // would be without cancelling.
         let tops = self.factors[p].by_size.then(|| {
-            vec![one(product.scale.abs()
-                * means.iter().map(|[own, mean]| own.abs().max(mean.abs())).product::<f64>())]
+            vec![first_lane(
+                product.scale.abs()
+                    * means.iter().map(|[own, mean]| own.abs().max(mean.abs())).product::<f64>(),
+            )]
         });
-        reader.read(&ProductTerms {
+        reader.add_terms(&ProductTerms {
             row: 0,
             point: 0,
             players: &product.players,
@@ -277,14 +289,14 @@ impl<'m> VarianceGame<'m> {
                 rounding,
             },
             coef: &coef,
-            last: true,
+            is_last: true,
         })
     }
 }
 
-/// A bound on `-ln` of numbers that are 1 at most; one that is 0 makes its term 0.
+/// A bound on `-ln` of numbers that are at most 1; a number that is 0 makes its term 0.
 fn neg_log_bound(numbers: &[f64]) -> f64 {
-    -numbers.iter().filter(|v| **v > 0.0).fold(1.0, |least: f64, v| least.min(*v)).ln()
+    -numbers.iter().filter(|v| **v > 0.0).fold(1.0, |min_number: f64, v| min_number.min(*v)).ln()
 }
 
 /// `E k(X, X)` and `E k(X, X')` of factor k.
@@ -293,30 +305,30 @@ fn prior_means(
     k: usize,
     DistinctValues { rows, weights }: &DistinctValues,
     isa: Isa,
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
 ) -> Result<[f64; 2]> {
     let (count, width) = (rows.len(), rows[0].len());
     let columns: Vec<f64> = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
     let u = Columns::new(&columns, count, 0, count);
     let mut factor = vec![0.0; count];
-    let (mut own, mut mean) = (0.0, 0.0);
-    for (from, (some, own_weights)) in rows.chunks(TERMS).zip(weights.chunks(TERMS)).enumerate() {
-        watch.check_cancelled()?;
+    let (mut diagonal_mean, mut mean) = (0.0, 0.0);
+    for (from, (batch, own_weights)) in rows.chunks(TERMS).zip(weights.chunks(TERMS)).enumerate() {
+        control.check_cancelled()?;
         let mut sums = [0.0; 2];
-        for (at, (row, weight)) in some.iter().zip(own_weights).enumerate() {
+        for (position, (row, weight)) in batch.iter().zip(own_weights).enumerate() {
             product.factor(isa, k, u, row, &mut factor);
             let inner: f64 = factor
                 .chunks(TERMS)
                 .zip(weights.chunks(TERMS))
                 .map(|(f, w)| f.iter().zip(w).map(|(f, w)| f * w).sum::<f64>())
                 .sum();
-            sums[0] += weight * factor[from * TERMS + at];
+            sums[0] += weight * factor[from * TERMS + position];
             sums[1] += weight * inner;
         }
-        own += sums[0];
+        diagonal_mean += sums[0];
         mean += sums[1];
     }
-    Ok([own, mean])
+    Ok([diagonal_mean, mean])
 }
 
 impl ProductGame for VarianceGame<'_> {
@@ -327,14 +339,16 @@ impl ProductGame for VarianceGame<'_> {
     }
 
     fn terms(&self, part: usize, memory: &mut Memory, reader: &mut TermSink<'_>) -> Result<()> {
-        reader.begin(&(0..1), &(0..0));
-        match (&self.parts[part], self.unsure) {
+        reader.begin_tile(&(0..1), &(0..0));
+        match (&self.parts[part], self.posterior_terms) {
             (GamePart::Pairs { left, right, panel }, _) => {
                 self.pairs((*left, *right, *panel), memory, reader)?
             }
-            (GamePart::Prior(p), Some(unsure)) => self.prior_term(*p, unsure, memory, reader)?,
+            (GamePart::Prior(p), Some(posterior_terms)) => {
+                self.prior_term(*p, posterior_terms, memory, reader)?
+            }
             (GamePart::Prior(_), None) => {}
         }
-        reader.end()
+        reader.finish_tile()
     }
 }

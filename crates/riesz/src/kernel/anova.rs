@@ -1,5 +1,6 @@
-//! The ANOVA factor: 1 and a Gaussian factor without its mean, so that a model's kernel tells its functional
-//! ANOVA (Durrande, Ginsbourger, Roustant and Carraro 2013; Lu, Boukouvalas and Hensman 2022).
+//! The ANOVA factor: one plus a Gaussian factor from which its mean is taken, so that the model's
+//! functional ANOVA decomposition can be read from its kernel (Durrande, Ginsbourger, Roustant and Carraro
+//! 2013; Lu, Boukouvalas and Hensman 2022).
 
 use serde::{Deserialize, Serialize};
 
@@ -58,62 +59,64 @@ impl Anova {
     /// One column's.
     fn slot(&self, slot: usize) -> Slot {
         let (l, s) = (self.lengthscale[slot], self.scale[slot]);
-        // Of ℓ² + δ², that of ℓ² and of δ².
-        let (own, other) = (1.0 / (1.0 + (s / l).powi(2)), 1.0 / (1.0 + (l / s).powi(2)));
+        // The shares of ℓ² and of δ² in ℓ² + δ².
+        let (ratio, other) = (1.0 / (1.0 + (s / l).powi(2)), 1.0 / (1.0 + (l / s).powi(2)));
         // ln (ℓ √(ℓ² + 2δ²) / (ℓ² + δ²)), which is ln √(1 - other²).
-        let top = if own < 0.5 { 0.5 * (own * (2.0 - own)).ln() } else { 0.5 * (-other * other).ln_1p() };
+        let top =
+            if ratio < 0.5 { 0.5 * (ratio * (2.0 - ratio)).ln() } else { 0.5 * (-other * other).ln_1p() };
         Slot {
             center: self.center[slot],
             inverse: 1.0 / l,
-            own,
-            root: own.sqrt(),
+            ratio,
+            root: ratio.sqrt(),
             top,
             variance: self.variance,
         }
     }
 }
 
-/// What `1 + variance (exp(-r²/2) - exp(top - own (p² + q²)/2))` is made of, where p and q are distances from
-/// the centre over the length scale.
+/// Constants of one column in `1 + variance (exp(-r²/2) - exp(top - ratio (p² + q²)/2))`, where r is the
+/// distance of the two values over the length scale, and p and q are their distances from the centre over the
+/// length scale.
 #[derive(Clone, Copy)]
 struct Slot {
     center: f64,
     inverse: f64,
     /// `ℓ² / (ℓ² + δ²)`, and its root.
-    own: f64,
+    ratio: f64,
     root: f64,
     top: f64,
     variance: f64,
 }
 
-/// Multiplies by the factor, or by its size: what it would be with a sum in place of the difference.
+/// Multiplies `out` by the factor, or by its size: the factor with a sum in place of the difference.
 #[inline(always)]
-fn column_body<V: Simd, const SIZE: bool>(one: Slot, u: &[f64], v: f64, out: &mut [f64]) {
-    let inverse = one.inverse * one.root;
-    let q = (v - one.center) * inverse;
-    let at = one.top - 0.5 * (q * q);
+fn column_body<V: Simd, const SIZE: bool>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
+    let inverse = slot.inverse * slot.root;
+    let q = (v - slot.center) * inverse;
+    let exponent = slot.top - 0.5 * (q * q);
     for (o, &x) in out.iter_mut().zip(u) {
-        let (r, p) = ((x - v) * one.inverse, (x - one.center) * inverse);
-        let (k, mean) = (exp_neg::<V>(-0.5 * (r * r)), exp_neg::<V>(at - 0.5 * (p * p)));
-        *o *= 1.0 + one.variance * if SIZE { k + mean } else { k - mean };
+        let (r, p) = ((x - v) * slot.inverse, (x - slot.center) * inverse);
+        let (k, mean) = (exp_neg::<V>(-0.5 * (r * r)), exp_neg::<V>(exponent - 0.5 * (p * p)));
+        *o *= 1.0 + slot.variance * if SIZE { k + mean } else { k - mean };
     }
 }
 
 #[inline(always)]
-fn value_body<V: Simd>(one: Slot, u: &[f64], v: f64, out: &mut [f64]) {
-    column_body::<V, false>(one, u, v, out);
+fn value_body<V: Simd>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
+    column_body::<V, false>(slot, u, v, out);
 }
 
 #[inline(always)]
-fn size_body<V: Simd>(one: Slot, u: &[f64], v: f64, out: &mut [f64]) {
-    column_body::<V, true>(one, u, v, out);
+fn size_body<V: Simd>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
+    column_body::<V, true>(slot, u, v, out);
 }
 
 dispatch! {
-    fn value(one: Slot, u: &[f64], v: f64, out: &mut [f64]) = value_body::<V>
+    fn value(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) = value_body::<V>
 }
 dispatch! {
-    fn size(one: Slot, u: &[f64], v: f64, out: &mut [f64]) = size_body::<V>
+    fn size(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) = size_body::<V>
 }
 
 impl KernelFactor for Anova {
@@ -181,9 +184,9 @@ impl KernelFactor for Anova {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut all = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
-        all.push(Parameter { name: VARIANCE.name.into(), log_value: self.variance.ln() });
-        all
+        let mut parameters = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
+        parameters.push(Parameter { name: VARIANCE.name.into(), log_value: self.variance.ln() });
+        parameters
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
@@ -194,33 +197,36 @@ impl KernelFactor for Anova {
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
         out.iter_mut().for_each(|o| o.fill(0.0));
-        let last = out.len() - 1;
+        let variance_index = out.len() - 1;
         for (slot, &j) in self.columns.iter().enumerate() {
-            let one = self.slot(slot);
-            let s = self.scale[slot] * one.inverse;
+            let column_slot = self.slot(slot);
+            let s = self.scale[slot] * column_slot.inverse;
             // d top / d ln ℓ.
-            let slope_of_top = 1.0 + 1.0 / (1.0 + 2.0 * s * s) - 2.0 * one.own;
-            let at = if self.ard { slot } else { 0 };
-            let q = (v[j] - one.center) * one.inverse;
+            let slope_of_top = 1.0 + 1.0 / (1.0 + 2.0 * s * s) - 2.0 * column_slot.ratio;
+            let length_index = if self.ard { slot } else { 0 };
+            let q = (v[j] - column_slot.center) * column_slot.inverse;
             for (i, &x) in u.column(j).iter().enumerate() {
-                let (r, p) = ((x - v[j]) * one.inverse, (x - one.center) * one.inverse);
+                let (r, p) =
+                    ((x - v[j]) * column_slot.inverse, (x - column_slot.center) * column_slot.inverse);
                 let squares = p * p + q * q;
-                let (k, mean) = ((-0.5 * r * r).exp(), (one.top - 0.5 * one.own * squares).exp());
+                let (k, mean) =
+                    ((-0.5 * r * r).exp(), (column_slot.top - 0.5 * column_slot.ratio * squares).exp());
                 let added = self.variance * (k - mean);
-                // own p² is (u - center)² / (ℓ² + δ²), which falls as ℓ grows.
-                let slope = k * r * r - mean * (slope_of_top + one.own * one.own * squares);
+                // ratio p² is (u - center)² / (ℓ² + δ²), which falls as ℓ grows.
+                let slope =
+                    k * r * r - mean * (slope_of_top + column_slot.ratio * column_slot.ratio * squares);
                 // At a value of 0 the logarithm has no slope.
                 let inverse = if 1.0 + added == 0.0 { 0.0 } else { 1.0 / (1.0 + added) };
-                out[at][i] += self.variance * slope * inverse;
-                out[last][i] += added * inverse;
+                out[length_index][i] += self.variance * slope * inverse;
+                out[variance_index][i] += added * inverse;
             }
         }
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
         let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
-        let own = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
-        let lengthscale = own.map(|(_, l)| *l).collect();
+        let kept_lengths = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
+        let lengthscale = kept_lengths.map(|(_, l)| *l).collect();
         (!columns.is_empty()).then(|| Self { columns, lengthscale, center, scale, ..self.clone() }.into())
     }
 }

@@ -1,4 +1,4 @@
-//! The categorical factor: equal or not.
+//! The categorical factor: 1 between equal levels, and a smaller constant between different ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +87,7 @@ impl KernelFactor for Categorical {
         }
     }
 
-    fn least(&self, delta: &[f64]) -> Option<f64> {
+    fn min_within(&self, delta: &[f64]) -> Option<f64> {
         let changed = |d: &f64| f64::from(u8::from(*d > 0.0));
         Some(self.apart(&delta.iter().map(changed).collect::<Vec<_>>()))
     }

@@ -1,4 +1,5 @@
-//! The exponential of an inner product: what multiplicative models are made of.
+//! The exponential of an inner product, a sum of products of all orders: the kernel of multiplicative
+//! models.
 
 use serde::{Deserialize, Serialize};
 
@@ -77,14 +78,14 @@ impl KernelFactor for ExponentialDotProduct {
         false
     }
 
-    /// Each exponent is off by six roundings, and the exponential relatively by as much as its exponent
-    /// absolutely.
+    /// The absolute error of each exponent is six roundings; the relative error of an exponential is the
+    /// absolute error of its exponent.
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        let of = |&slot: &usize| {
+        let exponent_of = |&slot: &usize| {
             let [u, v] = reach.max_distance_from(self.columns[slot], self.center[slot]);
             self.gamma * u * (v / (self.scale[slot] * self.scale[slot]))
         };
-        let exponent: f64 = slots.iter().map(of).sum();
+        let exponent: f64 = slots.iter().map(exponent_of).sum();
         let units = 6.1 * exponent + 4.0 * slots.len() as f64;
         // Below lie subnormal numbers.
         let tiny = if exponent < 700.0 { 0.0 } else { f64::MIN_POSITIVE };

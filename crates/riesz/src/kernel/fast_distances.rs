@@ -1,9 +1,10 @@
-//! Squared distances by products, `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v`, under one profile of the joint distance:
-//! a third of the operations of differences.
+//! Squared distances computed from inner products, `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v`, in a third of the
+//! operations that differences take. They serve kernels that are a profile of the joint distance.
 //!
-//! Where most numbers are the commonest of their column, as in one-hot columns, rows are counted from these:
-//! most numbers are then 0, and a distance takes as many multiplications as v has others. Columns without
-//! such a number are then summed up by their differences. Where rounding could show, there is no such layout.
+//! In a column where more than half of the values are equal, as in one-hot columns, values are counted from
+//! this majority value, so that most numbers are 0 and an inner product takes as many multiplications as v
+//! has other values. The other columns are summed up by their differences. Where the rounding of inner
+//! products could show in the result, this layout is not used.
 
 use super::{Columns, Kernel, KernelFactor};
 use crate::linalg::dot;
@@ -14,11 +15,11 @@ use crate::table::Table;
 pub(super) const BLOCK: usize = 32;
 /// Rows whose squared distances are held at a time.
 const RUN: usize = 4 * BLOCK;
-/// How far rounding may take a kernel value of 1.
+/// Largest relative error that a kernel value may have by rounding.
 const PRECISION: f64 = 1e-11;
 
-/// How rows are laid out: columns of their table, each with the number that it is counted from and the
-/// inverse of its length scale; first those with a commonest number.
+/// Layout of rows: the columns of their table, each with the number that is subtracted and the inverse of
+/// its length scale; columns with a majority value come first.
 #[derive(Clone)]
 pub(super) struct ColumnShift {
     columns: Vec<(usize, f64, f64)>,
@@ -34,10 +35,10 @@ pub(super) struct DistanceByProducts {
     norms: Vec<f64>,
 }
 
-/// How large the numbers of some rows are, by a frame.
+/// Largest magnitudes of the numbers of a set of rows in a layout.
 #[derive(Clone)]
 pub(super) struct ValueRange {
-    /// Of each of the other columns.
+    /// The largest magnitude in each column that has no majority value.
     numbers: Vec<f64>,
     /// `‖u‖²` over the first columns.
     norm: f64,
@@ -45,59 +46,62 @@ pub(super) struct ValueRange {
     terms: usize,
 }
 
-/// So many times as many numbers of their own rows may have as those with which their products are taken.
+/// Factor by which the number of non-zero entries of a row may exceed that of the rows it is multiplied
+/// with.
 const LONGER: usize = 2;
 
 /// A row as a layout reads it.
 pub(super) struct Row {
-    /// Where its numbers that are not the commonest stand in a block, and they.
-    pub(super) own: Vec<(usize, f64)>,
-    /// Those of the other columns.
+    /// Offset in a block and value of each entry that differs from its column's majority value.
+    pub(super) nonzeros: Vec<(usize, f64)>,
+    /// Values of the columns that have no majority value.
     pub(super) numbers: Vec<f64>,
     /// `‖v‖²` over the first columns.
     pub(super) norm: f64,
 }
 
-/// The number that more than half of them are, if there is one (Boyer and Moore 1991), and how many are not.
+/// The value that more than half of the entries have, if there is one (Boyer and Moore 1991), and the
+/// number of the other entries.
 fn majority_value(column: &[f64]) -> Option<(f64, usize)> {
-    let (mut most, mut lead) = (f64::NAN, 0_usize);
+    let (mut majority, mut lead) = (f64::NAN, 0_usize);
     for &x in column {
         match lead {
-            0 => (most, lead) = (x, 1),
-            _ if x == most => lead += 1,
+            0 => (majority, lead) = (x, 1),
+            _ if x == majority => lead += 1,
             _ => lead -= 1,
         }
     }
-    let others = column.iter().filter(|x| **x != most).count();
-    (2 * others < column.len()).then_some((most, others))
+    let n_other = column.iter().filter(|x| **x != majority).count();
+    (2 * n_other < column.len()).then_some((majority, n_other))
 }
 
-/// Half way between the least and the largest number.
+/// The middle between the smallest and the largest number.
 fn mid_range(column: &[f64]) -> f64 {
     let join = |(a, b): (f64, f64), x: &f64| (a.min(*x), b.max(*x));
-    let (least, most) = column.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join);
-    least + 0.5 * (most - least)
+    let (minimum, maximum) = column.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join);
+    minimum + 0.5 * (maximum - minimum)
 }
 
 impl ColumnShift {
-    /// By the numbers of `x`. `None` if the kernel is another one, or if few numbers are the commonest.
-    pub(super) fn of(kernel: &Kernel, x: &Table) -> Option<Self> {
+    /// The layout for the rows of `x`. `None` if the kernel is no profile of one joint distance, or if
+    /// few entries equal their column's majority value.
+    pub(super) fn for_rows(kernel: &Kernel, x: &Table) -> Option<Self> {
         let distance = factor(kernel)?.distance()?;
         let n = x.rows();
-        let (mut first, mut last, mut own) = (Vec::new(), Vec::new(), 0);
+        let (mut first, mut without_majority, mut n_nonzero) = (Vec::new(), Vec::new(), 0);
         for (&j, l) in distance.columns.iter().zip(distance.lengthscale) {
             let column = x.column(j);
             match majority_value(column) {
-                Some((most, others)) => {
-                    first.push((j, most, 1.0 / l));
-                    own += others;
+                Some((majority, n_other)) => {
+                    first.push((j, majority, 1.0 / l));
+                    n_nonzero += n_other;
                 }
-                None => last.push((j, mid_range(column), 1.0 / l)),
+                None => without_majority.push((j, mid_range(column), 1.0 / l)),
             }
         }
         let (sparse, width) = (first.len(), distance.columns.len());
-        first.extend(last);
-        (2 * ((width - sparse) * n + own) <= width * n).then_some(Self { columns: first, sparse })
+        first.extend(without_majority);
+        (2 * ((width - sparse) * n + n_nonzero) <= width * n).then_some(Self { columns: first, sparse })
     }
 
     /// With all columns counted from the middle of their range. `None` if the kernel is another one.
@@ -108,13 +112,13 @@ impl ColumnShift {
         Some(Self { sparse: columns.len(), columns })
     }
 
-    /// Rows laid out.
+    /// Puts rows into this layout.
     pub(super) fn lay(&self, x: Columns<'_>) -> DistanceByProducts {
         let mut out = DistanceByProducts::zeros(self.clone(), x.len());
         for (slot, &(j, center, inverse)) in self.columns.iter().enumerate() {
             for (i, x) in x.column(j).iter().enumerate() {
-                let (at, value) = (out.place(i, slot), (x - center) * inverse);
-                out.values[at] = value;
+                let (position, value) = (out.place(i, slot), (x - center) * inverse);
+                out.values[position] = value;
                 if slot < self.sparse {
                     // In the order of the inner products, so that equal rows are at distance 0.
                     out.norms[i] = value.mul_add(value, out.norms[i]);
@@ -126,15 +130,15 @@ impl ColumnShift {
 }
 
 impl ValueRange {
-    /// The same of rows that are this many times as large.
+    /// The range of rows that are `factor` times as large.
     pub(super) fn times(&self, factor: f64) -> Self {
         let numbers = self.numbers.iter().map(|v| v * factor).collect();
         Self { numbers, norm: self.norm * factor.powi(2), terms: self.terms }
     }
 
-    /// How far kernel values may be from those of [`Kernel::row`], relative to the largest there are, between
-    /// rows of this extent, one of which has no more of its own numbers than it says, and the other at most
-    /// twice as many. `None` where that could show.
+    /// Bound of the difference between these kernel values and those of [`Kernel::row`], relative to the
+    /// largest kernel value, for rows within this range, of which one has at most `terms` non-zero entries
+    /// and the other at most twice as many. `None` where the difference could show.
     ///
     /// In units of ε/2, with N the largest `‖u‖²` over the first columns and M the squares of the largest
     /// other numbers: numbers are rounded twice, `8 (‖u‖² + ‖v‖²)` of the squared distance; `‖u‖²` and `‖v‖²`
@@ -145,10 +149,10 @@ impl ValueRange {
     pub(super) fn precision(&self, kernel: &Kernel) -> Option<f64> {
         let distance = factor(kernel)?.distance()?;
         let (n, m) = (self.norm, dot(&self.numbers, &self.numbers));
-        let (terms, others) = (self.terms as f64, self.numbers.len() as f64);
-        let square = (22.0 + (3 + LONGER) as f64 * terms) * n + 24.0 * m + 4.0 * others * (n + m);
-        let own = 4.0 + distance.columns.len() as f64 + 2.0 * (distance.roundings + 1.0);
-        let precision = f64::EPSILON / 2.0 * (distance.steepest * square + own);
+        let (terms, n_dense) = (self.terms as f64, self.numbers.len() as f64);
+        let square = (22.0 + (3 + LONGER) as f64 * terms) * n + 24.0 * m + 4.0 * n_dense * (n + m);
+        let by_differences = 4.0 + distance.columns.len() as f64 + 2.0 * (distance.roundings + 1.0);
+        let precision = f64::EPSILON / 2.0 * (distance.steepest * square + by_differences);
         (precision <= PRECISION).then_some(precision)
     }
 }
@@ -156,30 +160,30 @@ impl ValueRange {
 impl DistanceByProducts {
     /// `None` if the kernel is another one, if few numbers are the commonest, or if digits would be lost.
     pub(super) fn new(kernel: &Kernel, x: &Table) -> Option<Self> {
-        let out = ColumnShift::of(kernel, x)?.lay(Columns::of(x, 0));
+        let out = ColumnShift::for_rows(kernel, x)?.lay(Columns::from_row(x, 0));
         out.extent().precision(kernel).map(|_| out)
     }
 
-    /// How large its numbers are.
+    /// The range of these rows.
     pub(super) fn extent(&self) -> ValueRange {
         let ColumnShift { columns, sparse } = &self.frame;
         let largest =
-            |slot: usize| (0..self.rows).fold(0.0, |most: f64, i| most.max(self.number(i, slot).abs()));
-        let own = |i: usize| (0..*sparse).filter(|&slot| self.number(i, slot) != 0.0).count();
+            |slot: usize| (0..self.rows).fold(0.0, |maximum: f64, i| maximum.max(self.number(i, slot).abs()));
+        let n_nonzero = |i: usize| (0..*sparse).filter(|&slot| self.number(i, slot) != 0.0).count();
         ValueRange {
             numbers: (*sparse..columns.len()).map(largest).collect(),
-            norm: self.norms[..self.rows].iter().fold(0.0, |most, norm| most.max(*norm)),
-            terms: (0..self.rows).map(own).max().unwrap_or(0),
+            norm: self.norms[..self.rows].iter().fold(0.0, |maximum, norm| maximum.max(*norm)),
+            terms: (0..self.rows).map(n_nonzero).max().unwrap_or(0),
         }
     }
 
-    /// Rows that are larger, or have more numbers of their own than the other side's rows allow.
+    /// Indices of the rows that are larger, or have more non-zero entries, than the range allows.
     pub(super) fn exceeds_range(&self, extent: &ValueRange) -> Vec<usize> {
         let sparse = self.frame.sparse;
         let large = |i: usize| {
             let mut numbers = (sparse..).zip(&extent.numbers);
             self.norms[i] > extent.norm
-                || numbers.any(|(slot, most)| self.number(i, slot).abs() > *most)
+                || numbers.any(|(slot, maximum)| self.number(i, slot).abs() > *maximum)
                 || sparse > LONGER * extent.terms
                     && (0..sparse).filter(|&slot| self.number(i, slot) != 0.0).count() > LONGER * extent.terms
         };
@@ -205,9 +209,10 @@ impl DistanceByProducts {
 
     pub(super) fn row(&self, i: usize) -> Row {
         let ColumnShift { columns, sparse } = &self.frame;
-        let own = (0..*sparse).map(|slot| (slot * BLOCK, self.number(i, slot))).filter(|(_, x)| *x != 0.0);
+        let nonzeros =
+            (0..*sparse).map(|slot| (slot * BLOCK, self.number(i, slot))).filter(|(_, x)| *x != 0.0);
         Row {
-            own: own.collect(),
+            nonzeros: nonzeros.collect(),
             numbers: (*sparse..columns.len()).map(|slot| self.number(i, slot)).collect(),
             norm: self.norms[i],
         }
@@ -218,16 +223,16 @@ impl DistanceByProducts {
         for (to, &from) in rows.iter().enumerate() {
             out.norms[to] = self.norms[from];
             for slot in 0..self.frame.columns.len() {
-                let at = out.place(to, slot);
-                out.values[at] = self.number(from, slot);
+                let position = out.place(to, slot);
+                out.values[position] = self.number(from, slot);
             }
         }
         out
     }
 
-    /// As [`Kernel::tile`] between `len` rows from `start` on, which is at the beginning of a block, and rows
-    /// of the same layout.
-    #[allow(clippy::too_many_arguments, reason = "those of a kernel's tile")]
+    /// Kernel values as [`Kernel::tile`] computes them, between `len` rows from `start` on, where `start`
+    /// is the beginning of a block, and rows of the same layout.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of a kernel's tile")]
     pub(super) fn tile(
         &self,
         isa: Isa,
@@ -242,9 +247,10 @@ impl DistanceByProducts {
         let (width, sparse) = (self.frame.columns.len(), self.frame.sparse);
         let mut squares = [0.0; RUN];
         for from in (0..len).step_by(RUN) {
-            let (at, count) = (start + from, RUN.min(len - from));
+            let (first, count) = (start + from, RUN.min(len - from));
             let padded = count.next_multiple_of(BLOCK);
-            let (values, norms) = (&self.values[at * width..][..padded * width], &self.norms[at..][..padded]);
+            let (values, norms) =
+                (&self.values[first * width..][..padded * width], &self.norms[first..][..padded]);
             for (r, v) in v.iter().enumerate() {
                 run_squares(isa, values, (width, sparse), v, norms, &mut squares);
                 let out = &mut out[r * stride + from..][..count];
@@ -274,8 +280,8 @@ fn run_squares_body<V: Simd>(
     let blocks = values.chunks_exact(BLOCK * width).zip(norms.chunks_exact(BLOCK));
     for ((values, norms), out) in blocks.zip(out.chunks_exact_mut(BLOCK)) {
         let mut sums = [Lanes::ZERO; BLOCK / LANES];
-        for &(at, v) in &v.own {
-            let u = &values[at..at + BLOCK];
+        for &(offset, v) in &v.nonzeros {
+            let u = &values[offset..offset + BLOCK];
             for (l, sum) in sums.iter_mut().enumerate() {
                 *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
             }

@@ -1,12 +1,12 @@
-//! Fixed rows, and their kernel with many others: those that a model is an expansion of, in passes that are
-//! learnt from.
+//! Kernel values between a fixed set of rows, such as a model's support points or landmarks, and many
+//! other rows.
 
 use super::fast_distances::{ColumnShift, DistanceByProducts, Row, ValueRange};
 use super::{Columns, Kernel};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// How far rows may be beyond the anchors, in every column, for the quick way.
+/// Factor by which rows may exceed the range of the anchors in every column and still take the fast path.
 const FAR: f64 = 1.5;
 
 /// Fixed rows. A value depends on the two rows and on the anchors alone. It is that of [`Kernel::row`], to
@@ -19,7 +19,7 @@ pub(crate) struct FixedRows<'k> {
     near: Option<FastPath>,
 }
 
-/// How kernels with rows that are not much larger are computed.
+/// The data of the fast path: the layout, the anchors in it, their range and the error bound.
 struct FastPath {
     frame: ColumnShift,
     rows: Vec<Row>,
@@ -41,43 +41,43 @@ impl<'k> FixedRows<'k> {
         Self { kernel, isa: Isa::detect(), rows, near: None }
     }
 
-    /// Values by products where the kernel is a profile of one distance and that leaves them eleven digits,
-    /// in some half of the time, or a fifth where most numbers are the commonest of their column (as in
-    /// one-hot columns). Cost O(n d).
+    /// Prepares the fixed rows. Where the kernel is a profile of one joint distance and inner products
+    /// leave its values eleven digits, inner products are used, in about half of the time of differences, or
+    /// a fifth where most entries equal their column's majority value (as in one-hot columns). Cost O(n d).
     pub(crate) fn new(kernel: &'k Kernel, anchors: &Table) -> Self {
         let near = |frame: ColumnShift| {
-            let own = frame.lay(Columns::of(anchors, 0));
-            let extent = own.extent().times(FAR);
-            let rows = (0..own.rows()).map(|i| own.row(i)).collect();
+            let laid_anchors = frame.lay(Columns::from_row(anchors, 0));
+            let extent = laid_anchors.extent().times(FAR);
+            let rows = (0..laid_anchors.rows()).map(|i| laid_anchors.row(i)).collect();
             let precision = extent.precision(kernel)?;
             Some(FastPath { frame, rows, extent, precision })
         };
-        let frame = ColumnShift::of(kernel, anchors).or_else(|| ColumnShift::dense(kernel, anchors));
+        let frame = ColumnShift::for_rows(kernel, anchors).or_else(|| ColumnShift::dense(kernel, anchors));
         Self { near: frame.and_then(near), ..Self::exact(kernel, anchors) }
     }
 
-    /// How far values are from those of [`Kernel::row`] at most, relative to the largest that there are; 0
-    /// for none.
+    /// Bound of the difference between these values and those of [`Kernel::row`], relative to the largest
+    /// kernel value; 0 where the values are the same.
     pub(crate) fn precision(&self) -> f64 {
         self.near.as_ref().map_or(0.0, |near| near.precision)
     }
 
-    /// How many there are.
+    /// The number of fixed rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Rows, laid out. Cost O(n d).
+    /// Puts other rows into the layout of the fixed ones. Cost O(n d).
     pub(crate) fn lay<'u>(&self, columns: Columns<'u>) -> PackedRows<'u> {
-        let near = self.near.as_ref().map(|own| {
-            let laid = own.frame.lay(columns);
-            let far = laid.exceeds_range(&own.extent);
+        let near = self.near.as_ref().map(|fast| {
+            let laid = fast.frame.lay(columns);
+            let far = laid.exceeds_range(&fast.extent);
             (laid, far)
         });
         PackedRows { columns, near }
     }
 
-    /// The kernel of `count` anchors from `start` on with all of these rows: `out[r * rows + i]`.
+    /// Kernel values of `count` fixed rows from `start` on with all of these rows: `out[r * rows + i]`.
     pub(crate) fn tile(&self, u: &PackedRows<'_>, start: usize, count: usize, out: &mut [f64]) {
         let n = u.columns.len();
         let exactly = |columns: Columns<'_>, anchors: &[Vec<f64>], out: &mut [f64]| {
@@ -85,10 +85,10 @@ impl<'k> FixedRows<'k> {
             self.kernel.tile(self.isa, columns, &anchors, out, n);
         };
         let rows = &self.rows[start..start + count];
-        let (Some(own), Some((laid, far))) = (&self.near, &u.near) else {
+        let (Some(fast), Some((laid, far))) = (&self.near, &u.near) else {
             return exactly(u.columns, rows, out);
         };
-        laid.tile(self.isa, self.kernel, 0, n, &own.rows[start..start + count], out, n);
+        laid.tile(self.isa, self.kernel, 0, n, &fast.rows[start..start + count], out, n);
         far.iter().for_each(|&i| exactly(u.columns.part(i, 1), rows, &mut out[i..]));
     }
 }
@@ -117,25 +117,25 @@ mod tests {
         Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into()
     }
 
-    /// Those of the kernel pair by pair, also of rows far away from all anchors; the same bits whatever other
-    /// rows there are.
+    /// Tiles agree with the kernel pair by pair, also for rows far from all anchors, with the same bits for
+    /// any other rows.
     #[test]
     fn values_are_the_kernels() {
         let levels = 11;
         let kernels = [(gaussian(levels + 2), true), (gaussian(levels + 2) + Kernel::constant(0.1), false)];
         for (kernel, quick) in &kernels {
             let anchors = one_hot(61, levels, 0.0);
-            let own = FixedRows::new(kernel, &anchors);
-            assert!(own.len() == 61 && own.near.is_some() == *quick);
+            let fixed = FixedRows::new(kernel, &anchors);
+            assert!(fixed.len() == 61 && fixed.near.is_some() == *quick);
             let x = one_hot(150, levels, 1e6);
-            let laid = own.lay(Columns::of(&x, 0));
+            let laid = fixed.lay(Columns::from_row(&x, 0));
             let far = [7, 48, 89, 130];
             assert!(laid.near.as_ref().is_none_or(|(_, rows)| *rows == far));
-            let mut all = vec![f64::NAN; 40 * 150];
-            own.tile(&laid, 20, 40, &mut all);
+            let mut tile = vec![f64::NAN; 40 * 150];
+            fixed.tile(&laid, 20, 40, &mut tile);
             for r in 0..40 {
                 for i in 0..150 {
-                    let (value, truth) = (all[r * 150 + i], kernel.eval(&anchors.row(20 + r), &x.row(i)));
+                    let (value, truth) = (tile[r * 150 + i], kernel.eval(&anchors.row(20 + r), &x.row(i)));
                     assert!((value - truth).abs() <= 1e-12, "{value} {truth}");
                     assert!(*quick && !far.contains(&i) || value == truth);
                     assert!(
@@ -145,16 +145,15 @@ mod tests {
                 }
             }
             // A part of them, and one anchor.
-            let laid = own.lay(Columns::of(&x, 0).part(33, 60));
-            let mut some = vec![f64::NAN; 60];
-            own.tile(&laid, 31, 1, &mut some);
-            assert_eq!(some, all[11 * 150 + 33..][..60]);
+            let laid = fixed.lay(Columns::from_row(&x, 0).part(33, 60));
+            let mut single = vec![f64::NAN; 60];
+            fixed.tile(&laid, 31, 1, &mut single);
+            assert_eq!(single, tile[11 * 150 + 33..][..60]);
         }
     }
 
-    /// Of numbers that are all different, by products: as near as they say, however far the columns are from
-    /// 0, and equal rows have the largest value; where rows are too far from one another for that, to the
-    /// last bit.
+    /// Values by products are within the stated precision, however far the columns are from 0, and equal rows
+    /// have the largest value; rows that are too far apart are computed exactly.
     #[test]
     fn values_by_products_are_as_near_as_they_say() {
         let d = 18;
@@ -180,13 +179,13 @@ mod tests {
         {
             let (anchors, x) = (rows(37, size), rows(300, size));
             let kernel = 2.5 * shape(profile);
-            let own = FixedRows::new(&kernel, &anchors);
-            assert!(own.precision() <= 1e-11 && (own.precision() > 0.0) == quick, "{profile:?} {size}");
-            let mut all = vec![f64::NAN; 37 * 300];
-            own.tile(&own.lay(Columns::of(&x, 0)), 0, 37, &mut all);
+            let fixed = FixedRows::new(&kernel, &anchors);
+            assert!(fixed.precision() <= 1e-11 && (fixed.precision() > 0.0) == quick, "{profile:?} {size}");
+            let mut tile = vec![f64::NAN; 37 * 300];
+            fixed.tile(&fixed.lay(Columns::from_row(&x, 0)), 0, 37, &mut tile);
             let mut worst: f64 = 0.0;
             for (r, i) in (0..37).flat_map(|r| (0..300).map(move |i| (r, i))) {
-                let (value, truth) = (all[r * 300 + i], kernel.eval(&anchors.row(r), &x.row(i)));
+                let (value, truth) = (tile[r * 300 + i], kernel.eval(&anchors.row(r), &x.row(i)));
                 worst = worst.max((value - truth).abs() / 2.5);
                 assert!(
                     r != i
@@ -195,14 +194,17 @@ mod tests {
             }
             for isa in Isa::available().into_iter().filter(|isa| isa.name() != "plain") {
                 let (other, mut again) =
-                    (FixedRows { isa, ..FixedRows::new(&kernel, &anchors) }, vec![0.0; all.len()]);
-                other.tile(&other.lay(Columns::of(&x, 0)), 0, 37, &mut again);
-                assert_eq!(all, again, "{}", isa.name());
+                    (FixedRows { isa, ..FixedRows::new(&kernel, &anchors) }, vec![0.0; tile.len()]);
+                other.tile(&other.lay(Columns::from_row(&x, 0)), 0, 37, &mut again);
+                assert_eq!(tile, again, "{}", isa.name());
             }
-            assert!(worst <= own.precision(), "{profile:?} {size}: {worst} {}", own.precision());
+            assert!(worst <= fixed.precision(), "{profile:?} {size}: {worst} {}", fixed.precision());
             let exact = FixedRows::exact(&kernel, &anchors);
-            exact.tile(&exact.lay(Columns::of(&x, 0)), 0, 37, &mut all);
-            assert!((0..37 * 300).all(|at| all[at] == kernel.eval(&anchors.row(at / 300), &x.row(at % 300))));
+            exact.tile(&exact.lay(Columns::from_row(&x, 0)), 0, 37, &mut tile);
+            assert!(
+                (0..37 * 300)
+                    .all(|cell| tile[cell] == kernel.eval(&anchors.row(cell / 300), &x.row(cell % 300)))
+            );
         }
     }
 }

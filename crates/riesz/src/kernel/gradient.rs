@@ -1,4 +1,4 @@
-//! Parameters of a kernel on the scale on which they are tuned, and gradients in them.
+//! A kernel's tunable parameters on the logarithmic scale, and the derivatives of its values in them.
 
 use rayon::prelude::*;
 
@@ -10,12 +10,12 @@ use crate::table::Table;
 impl Kernel {
     /// All tunable parameters: for each term the logarithm of its scale, then those of its factors.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
+        let mut parameters = Vec::new();
         for term in &self.terms {
-            all.push(Parameter { name: "scale".into(), log_value: term.scale.ln() });
-            all.extend(term.factors.iter().flat_map(|f| f.parameters()));
+            parameters.push(Parameter { name: "scale".into(), log_value: term.scale.ln() });
+            parameters.extend(term.factors.iter().flat_map(|f| f.parameters()));
         }
-        all
+        parameters
     }
 
     /// The kernel with its parameters set, in the order and on the scale of [`parameters`](Self::parameters).
@@ -24,17 +24,17 @@ impl Kernel {
     /// If the number of values is not the number of parameters.
     pub fn with_parameters(&self, log_values: &[f64]) -> Self {
         let mut kernel = self.clone();
-        let mut rest = log_values;
+        let mut remaining = log_values;
         for term in &mut kernel.terms {
-            term.scale = rest[0].exp();
-            rest = &rest[1..];
+            term.scale = remaining[0].exp();
+            remaining = &remaining[1..];
             for factor in &mut term.factors {
-                let (own, others) = rest.split_at(factor.parameters().len());
-                factor.set_parameters(own);
-                rest = others;
+                let (factor_values, following) = remaining.split_at(factor.parameters().len());
+                factor.set_parameters(factor_values);
+                remaining = following;
             }
         }
-        assert!(rest.is_empty(), "{} values too many", rest.len());
+        assert!(remaining.is_empty(), "{} values too many", remaining.len());
         kernel
     }
 
@@ -60,16 +60,16 @@ impl Kernel {
         let count = self.parameters().len();
         // By rows, each over the upper triangle; the rows' sums are added in order, so that the result
         // does not depend on the number of threads.
-        let of_row = |(own, scratch): &mut (Vec<f64>, GradientScratch), i: usize| {
+        let of_row = |(row_weights, scratch): &mut (Vec<f64>, GradientScratch), i: usize| {
             // Pairs off the diagonal count twice.
-            own.clear();
-            own.extend(weights.row(i)[i..].iter().map(|w| 2.0 * w));
-            own[0] = weights[(i, i)];
+            row_weights.clear();
+            row_weights.extend(weights.row(i)[i..].iter().map(|w| 2.0 * w));
+            row_weights[0] = weights[(i, i)];
             let mut sums = vec![0.0; count];
-            self.add_gradient(isa, Columns::of(x, i), &x.row(i), own, None, scratch, &mut sums);
+            self.add_gradient(isa, Columns::from_row(x, i), &x.row(i), row_weights, None, scratch, &mut sums);
             sums
         };
-        let memory = || (Vec::new(), GradientScratch::of(self));
+        let memory = || (Vec::new(), GradientScratch::for_kernel(self));
         let per_row: Vec<Vec<f64>> = (0..x.rows()).into_par_iter().map_init(memory, of_row).collect();
         let mut total = vec![0.0; count];
         for row in &per_row {
@@ -119,7 +119,7 @@ impl Kernel {
 
 /// Memory for [`Kernel::add_gradient`] and [`Kernel::add_slopes`], kept from row to row.
 pub(crate) struct GradientScratch {
-    /// By factor, how many parameters it has.
+    /// The number of parameters of each factor.
     counts: Vec<usize>,
     value: Vec<f64>,
     slopes: Vec<Vec<f64>>,
@@ -128,12 +128,12 @@ pub(crate) struct GradientScratch {
 }
 
 impl GradientScratch {
-    /// For this kernel.
-    pub(crate) fn of(kernel: &Kernel) -> Self {
+    /// Scratch memory of the right size for this kernel.
+    pub(crate) fn for_kernel(kernel: &Kernel) -> Self {
         let factors = kernel.terms.iter().flat_map(|term| &term.factors);
         let counts: Vec<usize> = factors.map(|f| f.parameters().len()).collect();
-        let most = counts.iter().copied().max().unwrap_or_default();
-        Self { counts, value: Vec::new(), slopes: vec![Vec::new(); most], weighed: Vec::new() }
+        let max_count = counts.iter().copied().max().unwrap_or_default();
+        Self { counts, value: Vec::new(), slopes: vec![Vec::new(); max_count], weighed: Vec::new() }
     }
 }
 
@@ -157,10 +157,12 @@ dispatch! {
 }
 
 impl Kernel {
-    /// Adds `weight k(u_i, v)` to the sums, and where `slopes` are asked for `weight ∂k(u_i, v)/∂θ_p` for
-    /// every parameter, over the n rows of `u`; the first of these counts with the first weight, the others
-    /// with the second. The sums of values are `sums[.. stride]`, those of parameter p the stretch of as many
-    /// numbers that begins at `(1 + p) stride`; of each the last n are added to.
+    /// Adds `weight k(u_i, v)` to the sums over the n rows of `u`, and where `slopes` is true also
+    /// `weight ∂k(u_i, v)/∂θ_p` for every parameter p. The first row has the first weight, all other rows the
+    /// second.
+    ///
+    /// The sums of kernel values are `sums[.. stride]`; those of parameter p are the `stride` numbers from
+    /// `(1 + p) stride` on. The last n numbers of each are added to.
     #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
     pub(crate) fn add_value_and_gradient(
         &self,
@@ -175,7 +177,7 @@ impl Kernel {
         let n = u.len();
         let mut parts = sums.chunks_exact_mut(stride).map(|part| &mut part[stride - n..]);
         let Some(total) = parts.next() else { return };
-        let GradientScratch { counts, value, slopes: by, .. } = scratch;
+        let GradientScratch { counts, value, slopes: slope_buffers, .. } = scratch;
         value.resize(n, 0.0);
         let mut counts = counts.iter();
         for term in &self.terms {
@@ -186,13 +188,16 @@ impl Kernel {
             if !slopes {
                 continue;
             }
-            // By the logarithm of its scale a term's slope is the term.
+            // The derivative of a term in the logarithm of its scale is the term.
             parts.by_ref().take(1).for_each(|out| add(isa, value, out));
             for (factor, &count) in term.factors.iter().zip(&mut counts) {
-                let own = &mut by[..count];
-                own.iter_mut().for_each(|slope| slope.resize(n, 0.0));
-                factor.log_gradient(u, v, own);
-                own.iter().zip(&mut parts).for_each(|(slope, out)| add_product(isa, value, slope, out));
+                let factor_slopes = &mut slope_buffers[..count];
+                factor_slopes.iter_mut().for_each(|slope| slope.resize(n, 0.0));
+                factor.log_gradient(u, v, factor_slopes);
+                factor_slopes
+                    .iter()
+                    .zip(&mut parts)
+                    .for_each(|(slope, out)| add_product(isa, value, slope, out));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Kernel values of many rows with many others at once: each number of a column is read for several rows, and
-//! sums stay in registers.
+//! Kernel values of many rows with many other rows at once: each number of a column is read once for
+//! several rows, and sums stay in registers.
 
 use super::{Columns, Kernel};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch, fma};
@@ -19,8 +19,8 @@ impl Kernel {
         let mut product: Block = [[0.0; RUN]; GROUP];
         for start in (0..u.len()).step_by(RUN) {
             let run = u.part(start, RUN.min(u.len() - start));
-            let alike = if v.len() >= MIN_ROWS { shared_values(isa, run) } else { None };
-            let run = Columns { alike: alike.as_deref(), ..run };
+            let shared = if v.len() >= MIN_ROWS { shared_values(isa, run) } else { None };
+            let run = Columns { shared: shared.as_deref(), ..run };
             for (g, group) in v.chunks(GROUP).enumerate() {
                 for (t, term) in self.terms.iter().enumerate() {
                     product[..group.len()].iter_mut().for_each(|row| row[..run.len()].fill(term.scale));
@@ -44,9 +44,9 @@ impl Kernel {
 /// Rows of the other side from which on it is worth its time to see where a run is alike.
 const MIN_ROWS: usize = 16;
 
-/// What most rows of a run hold in a column, and in which blocks of [`LANES`] rows all do: a bit each. Of
-/// one-hot columns that are most blocks. Where rows of the other side hold it too, differences are 0, and
-/// sums stay as they are to the last bit.
+/// The value that most rows of a run have in a column, and a bit for each block of [`LANES`] rows in
+/// which all rows have it. For one-hot columns that is the case in most blocks. Where the rows of the other
+/// side have this value too, differences are 0, and the sums keep the same bits.
 pub(crate) struct SharedValues {
     number: f64,
     blocks: u32,
@@ -54,23 +54,24 @@ pub(crate) struct SharedValues {
 
 #[inline(always)]
 fn alike_body<V: Simd>(u: Columns<'_>) -> Option<Vec<SharedValues>> {
-    let of = |column: &[f64]| {
+    let shared_values_of = |column: &[f64]| {
         let number = match *column {
             [a, b, c, ..] if a == b || a == c => a,
             [_, b, c, ..] if b == c => b,
             _ => return SharedValues { number: f64::NAN, blocks: 0 },
         };
-        let equal =
-            column.chunks_exact(LANES).map(|block| block.iter().fold(true, |all, v| all & (*v == number)));
+        let equal = column
+            .chunks_exact(LANES)
+            .map(|block| block.iter().fold(true, |equal_so_far, v| equal_so_far & (*v == number)));
         SharedValues {
             number,
             blocks: equal.enumerate().fold(0, |bits, (k, equal)| bits | (u32::from(equal) << k)),
         }
     };
     let width = u.data.len().checked_div(u.stride).unwrap_or(0);
-    let all: Vec<SharedValues> = (0..width).map(|j| of(u.column(j))).collect();
-    let blocks: u32 = all.iter().map(|own| own.blocks.count_ones()).sum();
-    (blocks as usize * 4 >= width * (u.len() / LANES) && blocks > 0).then_some(all)
+    let shared: Vec<SharedValues> = (0..width).map(|j| shared_values_of(u.column(j))).collect();
+    let blocks: u32 = shared.iter().map(|column| column.blocks.count_ones()).sum();
+    (blocks as usize * 4 >= width * (u.len() / LANES) && blocks > 0).then_some(shared)
 }
 
 dispatch! {
@@ -78,13 +79,14 @@ dispatch! {
     fn shared_values(u: Columns<'_>) -> Option<Vec<SharedValues>> = alike_body::<V>
 }
 
-/// For each block, which of some columns have differences from at least one of the rows `v`: a bit each.
+/// For each block, a bit for every column in which at least one of the rows `v` differs from the shared
+/// value.
 #[inline(always)]
-fn differing_columns(alike: &[SharedValues], columns: &[usize], slots: &[Slot<'_>]) -> [u32; RUN / LANES] {
+fn differing_columns(shared: &[SharedValues], columns: &[usize], slots: &[Slot<'_>]) -> [u32; RUN / LANES] {
     let mut unlike = [0; RUN / LANES];
     for (slot, (&j, (_, _, v))) in columns.iter().zip(slots).enumerate() {
-        let own = &alike[j];
-        let blocks = if v.iter().all(|v| *v == own.number) { own.blocks } else { 0 };
+        let column_shared = &shared[j];
+        let blocks = if v.iter().all(|v| *v == column_shared.number) { column_shared.blocks } else { 0 };
         unlike.iter_mut().enumerate().for_each(|(k, bits)| *bits |= ((!blocks >> k) & 1) << slot);
     }
     unlike
@@ -93,10 +95,10 @@ fn differing_columns(alike: &[SharedValues], columns: &[usize], slots: &[Slot<'_
 /// A column of a run, the inverse of its length scale, and what the rows of the other side hold in it.
 type Slot<'a> = (&'a [f64], f64, [f64; GROUP]);
 
-/// Adds a column's squares in the block at `at`.
+/// Adds the squared differences of one column in the block that begins at row `first`.
 #[inline(always)]
-fn add_squares<V: Simd>(sums: &mut [Lanes; GROUP], (u, inverse, v): &Slot<'_>, at: usize) {
-    let x = Lanes::load(u, at);
+fn add_squares<V: Simd>(sums: &mut [Lanes; GROUP], (u, inverse, v): &Slot<'_>, first: usize) {
+    let x = Lanes::load(u, first);
     for (sum, &v) in sums.iter_mut().zip(v) {
         let r = x.sub::<V>(Lanes::splat(v)).mul::<V>(Lanes::splat(*inverse));
         *sum = r.fma::<V>(r, *sum);
@@ -115,8 +117,8 @@ fn squares_body<V: Simd>(
     lengthscale: &[f64],
     out: &mut Block,
 ) {
-    let whole = u.len() / LANES * LANES;
-    let filled = if columns.is_empty() { 0 } else { whole };
+    let n_vectorised = u.len() / LANES * LANES;
+    let filled = if columns.is_empty() { 0 } else { n_vectorised };
     out.iter_mut().for_each(|row| row[filled..u.len()].fill(0.0));
     for (part, (columns, lengthscale)) in
         columns.chunks(SLOT_BATCH).zip(lengthscale.chunks(SLOT_BATCH)).enumerate()
@@ -127,29 +129,29 @@ fn squares_body<V: Simd>(
             *slot = (u.column(j), 1.0 / l, std::array::from_fn(|r| v[r.min(v.len() - 1)][j]));
         }
         let slots = &slots[..columns.len()];
-        let unlike = u.alike.map(|alike| differing_columns(alike, columns, slots));
-        for at in (0..whole).step_by(LANES) {
+        let unlike = u.shared.map(|shared| differing_columns(shared, columns, slots));
+        for first in (0..n_vectorised).step_by(LANES) {
             let mut sums = [Lanes::ZERO; GROUP];
             if part > 0 {
                 for (sum, row) in sums.iter_mut().zip(&*out) {
-                    *sum = Lanes::load(row, at);
+                    *sum = Lanes::load(row, first);
                 }
             }
             match &unlike {
                 Some(unlike) => {
-                    let mut left = unlike[at / LANES];
+                    let mut left = unlike[first / LANES];
                     while left != 0 {
-                        add_squares::<V>(&mut sums, &slots[left.trailing_zeros() as usize], at);
+                        add_squares::<V>(&mut sums, &slots[left.trailing_zeros() as usize], first);
                         left &= left - 1;
                     }
                 }
-                None => slots.iter().for_each(|slot| add_squares::<V>(&mut sums, slot, at)),
+                None => slots.iter().for_each(|slot| add_squares::<V>(&mut sums, slot, first)),
             }
             for (sum, row) in sums.iter().zip(&mut *out) {
-                row[at..at + LANES].copy_from_slice(&sum.0);
+                row[first..first + LANES].copy_from_slice(&sum.0);
             }
         }
-        for i in whole..u.len() {
+        for i in n_vectorised..u.len() {
             for (u, inverse, v) in slots {
                 for (row, v) in out.iter_mut().zip(v) {
                     let r = (u[i] - v) * inverse;
@@ -174,8 +176,8 @@ mod tests {
     use crate::kernel::{Linear, Polynomial, Profile, Stationary};
     use crate::table::Table;
 
-    /// Every kind of term, every number of rows around the sizes of groups, runs and slots, every instruction
-    /// set: the bits of a row, and the same on all sets that multiply and add at once.
+    /// A tile has the bits of its rows, for every kind of term, every number of rows around the sizes of
+    /// groups, runs and slots, and every instruction set; sets with fused multiply-add agree with each other.
     #[test]
     fn a_tile_has_the_bits_of_its_rows() {
         let number = |k: usize| ((k * 7919 + 13) % 10_007) as f64 / 977.0 - 5.0;
@@ -211,8 +213,8 @@ mod tests {
                 (9, MIN_ROWS, true),
                 (300, MIN_ROWS + 3, true),
             ] {
-                let row = |at: usize| -> Vec<f64> {
-                    (0..d).map(|c| if mostly { mixed(c, at + c * 7) } else { number(at + c) }).collect()
+                let row = |start: usize| -> Vec<f64> {
+                    (0..d).map(|c| if mostly { mixed(c, start + c * 7) } else { number(start + c) }).collect()
                 };
                 let table: Vec<Vec<f64>> = (0..n).map(|i| row(i * d)).collect();
                 let x = Table::from_rows(&table).unwrap();
@@ -220,7 +222,7 @@ mod tests {
                     !mostly
                         || d < 5
                         || n < 20
-                        || shared_values(Isa::detect(), Columns::of(&x, 0).part(0, RUN)).is_some()
+                        || shared_values(Isa::detect(), Columns::from_row(&x, 0).part(0, RUN)).is_some()
                 );
                 let v: Vec<Vec<f64>> = (0..rows).map(|r| row(r * d + 5)).collect();
                 let v: Vec<&[f64]> = v.iter().map(Vec::as_slice).collect();
@@ -231,13 +233,13 @@ mod tests {
                     let kernel = &kernels[k];
                     let stride = n + 3;
                     let mut tile = vec![-1.0; rows * stride];
-                    kernel.tile(isa, Columns::of(&x, 0), &v, &mut tile, stride);
+                    kernel.tile(isa, Columns::from_row(&x, 0), &v, &mut tile, stride);
                     if isa.name() != "plain" {
                         assert_eq!(fused[k].get_or_insert_with(|| tile.clone()), &tile, "{}", isa.name());
                     }
                     for (r, v) in v.iter().enumerate() {
                         let mut row = vec![0.0; n];
-                        kernel.row(isa, Columns::of(&x, 0), v, &mut Vec::new(), &mut row);
+                        kernel.row(isa, Columns::from_row(&x, 0), v, &mut Vec::new(), &mut row);
                         assert_eq!(
                             tile[r * stride..][..n],
                             row,

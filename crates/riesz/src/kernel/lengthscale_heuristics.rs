@@ -1,4 +1,4 @@
-//! Length scales from data, where none are given.
+//! Rules that choose length scales from the data where none are given.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ pub(crate) fn mean_variance(x: &[f64]) -> (f64, f64) {
     (mean, x.iter().map(|v| (v - mean) * ((v - mean) / n)).sum())
 }
 
-/// How a length scale is chosen when none is given.
+/// Rule by which a length scale is chosen when none is given.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lengthscale {
@@ -88,8 +88,8 @@ pub fn lengthscales(
         Lengthscale::Fixed(value) => value,
         Lengthscale::Auto => (d / 2.0).sqrt(),
         Lengthscale::Scale => {
-            let all: Vec<f64> = columns.iter().flat_map(|&j| scaled(j)).collect();
-            let (_, variance) = mean_variance(&all);
+            let numbers: Vec<f64> = columns.iter().flat_map(|&j| scaled(j)).collect();
+            let (_, variance) = mean_variance(&numbers);
             // scikit-learn: gamma = 1 when the variance is 0.
             if variance == 0.0 { 0.5_f64.sqrt() } else { (d * variance / 2.0).sqrt() }
         }
@@ -121,8 +121,8 @@ pub fn lengthscales(
                     // More than half of the pairs tie in a column of few values: fall back to its spread,
                     // unless that is rounding.
                     let (mean, variance) = mean_variance(&c);
-                    let spread = variance.sqrt();
-                    Ok(if spread > 1e-12 * mean.abs() { spread } else { 1.0 })
+                    let sd = variance.sqrt();
+                    Ok(if sd > 1e-12 * mean.abs() { sd } else { 1.0 })
                 })
                 .collect();
         }
@@ -169,9 +169,9 @@ mod tests {
         for value in [0.0, 1.0, -0.3, 1e9, 1e-9] {
             for n in [1, 3, 20, 49, 1500] {
                 let x = Table::from_column_major(vec![Column::numeric("a")], n, vec![value; n]).unwrap();
-                let found =
+                let lengths =
                     lengthscales(&x, &[0], &ColumnScaling::raw(1), Lengthscale::MedianPerFeature).unwrap();
-                assert_eq!(found, [1.0], "{n} times {value}");
+                assert_eq!(lengths, [1.0], "{n} times {value}");
             }
         }
     }

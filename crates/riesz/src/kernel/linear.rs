@@ -1,4 +1,4 @@
-//! The linear factor.
+//! The linear factor: a sum of products of centred and scaled columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +45,8 @@ pub(super) fn restricted_units(
     kept: &dyn Fn(usize) -> bool,
 ) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
     let slots: Vec<usize> = (0..columns.len()).filter(|&slot| kept(columns[slot])).collect();
-    let of = |numbers: &[f64]| slots.iter().map(|&slot| numbers[slot]).collect();
-    (slots.iter().map(|&slot| columns[slot]).collect(), of(center), of(scale))
+    let select = |numbers: &[f64]| slots.iter().map(|&slot| numbers[slot]).collect();
+    (slots.iter().map(|&slot| columns[slot]).collect(), select(center), select(scale))
 }
 
 /// `out[i] += Σ_c term((u_ic - center_c)(v_c - center_c) / scale_c²)`.
@@ -67,7 +67,7 @@ pub(super) fn add_inner(
     }
 }
 
-/// How far an inner product over the columns with these slots can be from the truth. Each term takes six
+/// Bound of the rounding error of an inner product over the columns with these slots. Each term takes six
 /// roundings.
 pub(super) fn inner_precision(
     columns: &[usize],
@@ -100,7 +100,7 @@ impl KernelFactor for Linear {
     }
 
     fn recenter(&mut self, center: &dyn Fn(usize) -> f64) {
-        self.columns.iter().zip(&mut self.center).for_each(|(&j, own)| *own = center(j));
+        self.columns.iter().zip(&mut self.center).for_each(|(&j, column_center)| *column_center = center(j));
     }
 
     fn values(&self) -> ArgumentValues {

@@ -1,15 +1,15 @@
 //! Kernels: sums of products of factors, closed under `+` and `*`.
 //!
-//! A *factor* reads one or more columns. How it reads several decides what the engines can do with it
-//! ([`Structure`]): a product over its columns splits among players, a sum over its columns is taken apart
-//! into terms, and a joint function of its columns belongs to one player or has no exact values. Noise is not
-//! a kernel: ridge and noise belong to the estimators. Nor is the scaling of columns: every factor is written
-//! in the user's units.
+//! A *factor* is a kernel of one or more columns. [`Structure`] says how it combines several columns, which
+//! decides what the engines can compute exactly: a product over columns splits among players, a sum over
+//! columns is expanded into terms, and a joint function of columns has exact values only where all of its
+//! columns belong to one player. Noise is not a kernel: ridge and noise variance belong to the estimators.
+//! Columns are not scaled beforehand: every factor is written in the user's units.
 //!
 //! A new factor is a file with [`KernelFactor`] and [`FactorSchema`], its `mod` and its line in `factors!`
-//! below; a new profile of a stationary factor is an entry and a line in `profile.rs`. Expressions, help,
-//! checks, Python's constructors, the bound of robustness, random features and the conformance tests are made
-//! of what it says there.
+//! below; a new profile of a stationary factor is an entry and a line in `stationary.rs`. Expressions, help,
+//! checks, Python's constructors, the robustness bound, random features and the conformance tests are derived
+//! from the schema.
 
 mod anova;
 mod categorical;
@@ -59,10 +59,10 @@ use crate::random::{Random, SeedableRng};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// Rows of a gram matrix computed together.
-const TOGETHER: usize = 16;
+/// Number of rows of a gram matrix that are computed together.
+const ROW_GROUP: usize = 16;
 
-/// How a factor combines its columns.
+/// The way in which a factor combines its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Structure {
     /// A product of one-column functions.
@@ -90,18 +90,18 @@ pub struct Columns<'a> {
     stride: usize,
     start: usize,
     len: usize,
-    /// Where these rows are alike, column by column of the table, if that is known.
-    alike: Option<&'a [kernel_tile::SharedValues]>,
+    /// Values that these rows share, column by column of the table, if they have been looked for.
+    shared: Option<&'a [kernel_tile::SharedValues]>,
 }
 
 impl<'a> Columns<'a> {
     /// Rows `start..start + len` of a column-major array whose columns are `stride` apart.
     pub(crate) fn new(data: &'a [f64], stride: usize, start: usize, len: usize) -> Self {
-        Self { data, stride, start, len, alike: None }
+        Self { data, stride, start, len, shared: None }
     }
 
     /// All rows of a table from `start` on.
-    pub fn of(table: &'a Table, start: usize) -> Self {
+    pub fn from_row(table: &'a Table, start: usize) -> Self {
         Self::new(table.column_major(), table.rows(), start, table.rows() - start)
     }
 
@@ -115,10 +115,10 @@ impl<'a> Columns<'a> {
         self.len == 0
     }
 
-    /// So many of its rows from `start` on.
+    /// `len` of these rows from `start` on.
     pub(crate) fn part(&self, start: usize, len: usize) -> Self {
         debug_assert!(start + len <= self.len);
-        Self { start: self.start + start, len, alike: None, ..*self }
+        Self { start: self.start + start, len, shared: None, ..*self }
     }
 
     /// Column `j`.
@@ -129,29 +129,29 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// What the joint distance of a profile is made of.
+/// Parts of a factor that is a profile of a joint distance.
 #[doc(hidden)]
 pub struct Distance<'f> {
     /// The table's columns.
     pub columns: &'f [usize],
     /// Their length scales.
     pub lengthscale: &'f [f64],
-    /// How steeply the profile falls in the squared distance at 0.
+    /// Largest slope of the profile in the squared distance, which is at 0.
     pub steepest: f64,
     /// Roundings of the profile itself, of a value of 1 at most.
     pub roundings: f64,
 }
 
-/// What a kind of factor provides. `v` is always a full row of the table; `out` has one number per row of
-/// `u`.
+/// The interface of a kind of factor. `v` is always a full row of the table; `out` has one number per row
+/// of `u`.
 pub trait KernelFactor {
-    /// The columns it reads.
+    /// The columns that the factor reads.
     fn columns(&self) -> &[usize];
-    /// How it combines them.
+    /// The way in which the factor combines its columns.
     fn structure(&self) -> Structure;
-    /// What its kind says of itself.
+    /// The schema of this kind of factor: its names, arguments and formula.
     fn declaration(&self) -> &'static FactorSchema;
-    /// Its arguments' values.
+    /// The values of the factor's arguments.
     fn values(&self) -> ArgumentValues;
     /// Checks them.
     ///
@@ -160,12 +160,13 @@ pub trait KernelFactor {
     fn validate(&self) -> Result<()> {
         self.declaration().check(&self.values(), self.columns().len())
     }
-    /// What it is, if it is a power of a sum over its columns.
+    /// The parts of the factor if it is a power of a sum over its columns.
     #[doc(hidden)]
     fn power(&self) -> Option<Power<'_>> {
         None
     }
-    /// What it is, if it is a profile of the joint distance that falls steepest in its square at 0.
+    /// The parts of the factor if it is a profile of the joint distance whose slope in the squared
+    /// distance is largest at 0.
     #[doc(hidden)]
     fn distance(&self) -> Option<Distance<'_>> {
         None
@@ -203,22 +204,25 @@ pub trait KernelFactor {
     fn weigh_slopes(&self, _: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         self.weighted_log_gradients(u, v, weights, out);
     }
-    /// The same by a list of slopes for each parameter.
+    /// Sums of the derivatives weighted by `weights`, one number per parameter, computed from a list of
+    /// derivatives for each.
     #[doc(hidden)]
     fn weighted_log_gradients(&self, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         let mut slopes = vec![vec![0.0; u.len()]; out.len()];
         self.log_gradient(u, v, &mut slopes);
-        out.iter_mut().zip(&slopes).for_each(|(out, own)| *out = crate::linalg::dot(weights, own));
+        out.iter_mut()
+            .zip(&slopes)
+            .for_each(|(out, slopes_of_parameter)| *out = crate::linalg::dot(weights, slopes_of_parameter));
     }
-    /// The least value between two rows that differ by at most `delta[j]` in each column j, for a factor that
-    /// is 1 between equal rows and nowhere larger; `None` for others, which are not bounded.
-    fn least(&self, _: &[f64]) -> Option<f64> {
+    /// The smallest value between two rows that differ by at most `delta[j]` in each column j, for a
+    /// factor that is 1 between equal rows and nowhere larger; `None` for factors without such a bound.
+    fn min_within(&self, _: &[f64]) -> Option<f64> {
         None
     }
-    /// The largest `1 - k` of what [`least`](Self::least) is the least k of, to the last digits where rows
-    /// hardly differ.
+    /// The largest `1 - k` between rows that differ by at most `delta[j]` in each column, accurate to the
+    /// last digits also where rows hardly differ. `None` as for [`min_within`](Self::min_within).
     fn fall(&self, delta: &[f64]) -> Option<f64> {
-        self.least(delta).map(|least| 1.0 - least)
+        self.min_within(delta).map(|minimum| 1.0 - minimum)
     }
     /// Whether it is 1 for equal levels of a category and 0 for different ones.
     fn is_identity(&self) -> bool {
@@ -272,18 +276,19 @@ pub trait KernelFactor {
     fn frequency(&self, _slot: usize, _: &mut Random) -> Option<f64> {
         None
     }
-    /// The same factor over those of its columns that are kept, as a family of kernels is taken to a
-    /// sub-space; `None` where it is 1 without the others.
+    /// The factor restricted to those of its columns that are kept, as a family of kernels is restricted
+    /// to a subspace; `None` where the factor is 1 without the other columns.
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
-    /// How far it can be from the truth between such rows, over those of its `columns()` with these slots.
+    /// Bound of the rounding error between rows within this range, over those of the factor's `columns()`
+    /// that have these slots.
     #[doc(hidden)]
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound;
-    /// The same over all of its columns.
+    /// Bound of the rounding error between rows within this range, over all columns of the factor.
     #[doc(hidden)]
     fn precision_of_all(&self, reach: &ColumnRanges) -> RoundingBound {
         self.precision(&(0..self.columns().len()).collect::<Vec<_>>(), reach)
     }
-    /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
+    /// Number of roundings in the factor's value between rows u and v, relative to `√(k(u, u) k(v, v))`.
     fn roundings(&self) -> f64 {
         (12 * self.columns().len() + 8) as f64
     }
@@ -332,7 +337,7 @@ macro_rules! factors {
             }
         })*
 
-        /// What every kind of factor says of itself, one a profile for stationary factors.
+        /// The schemas of all kinds of factors; each profile of a stationary factor has its own.
         pub fn registry() -> impl Iterator<Item = &'static FactorSchema> {
             [$($variant::DECLARED),*].into_iter().flatten().copied()
         }
@@ -359,8 +364,9 @@ factors! {
 }
 
 impl Factor {
-    /// So many random frequencies of the one-column function of `columns()[slot]`, drawn from its spectral
-    /// density: the mean of `cos(ω (u - v))` over them estimates it. `None` where no density is known.
+    /// Draws `count` random frequencies of the one-column function of `columns()[slot]` from its spectral
+    /// density: the mean of `cos(ω (u - v))` over them estimates the function. `None` where no density is
+    /// known.
     pub fn frequencies(&self, slot: usize, count: usize, seed: u64) -> Option<Vec<f64>> {
         let mut random = Random::seed_from_u64(seed);
         (0..count).map(|_| self.frequency(slot, &mut random)).collect()
@@ -484,31 +490,32 @@ impl Kernel {
         }
     }
 
-    /// How many roundings it may be off between rows u and v, relative to `√(k(u, u) k(v, v))`.
+    /// Number of roundings in the kernel's value between rows u and v, relative to `√(k(u, u) k(v, v))`.
     pub(crate) fn roundings(&self) -> f64 {
-        let of = |term: &Term| term.factors.iter().map(|f| f.roundings()).sum::<f64>();
-        self.terms.len() as f64 + self.terms.iter().map(of).fold(0.0, f64::max)
+        let roundings_of = |term: &Term| term.factors.iter().map(|f| f.roundings()).sum::<f64>();
+        self.terms.len() as f64 + self.terms.iter().map(roundings_of).fold(0.0, f64::max)
     }
 
-    /// How far it can be from the truth between such rows, of tables of so many columns.
+    /// Bound of the rounding error of kernel values between rows within this range, of tables of `width`
+    /// columns.
     pub(crate) fn rounding_bound(&self, reach: &ColumnRanges, width: usize) -> f64 {
-        let of = |term: &Term| {
+        let bound_of = |term: &Term| {
             let pieces = term.factors.iter().map(|f| (f.precision_of_all(reach), f.bounded()));
-            let all = RoundingBound::product(pieces);
+            let bound = RoundingBound::product(pieces);
             // Squared distances may be summed up over all columns, and `z ln(1/z)` is 1/e at most.
-            let logs = if all.per_log > 0.0 { all.per_log + 2.0 + width as f64 } else { 0.0 };
-            let units = all.units + 0.368 * logs + (term.factors.len() + self.terms.len()) as f64;
-            term.scale * (f64::EPSILON / 2.0 * units * all.top + all.tiny)
+            let logs = if bound.per_log > 0.0 { bound.per_log + 2.0 + width as f64 } else { 0.0 };
+            let units = bound.units + 0.368 * logs + (term.factors.len() + self.terms.len()) as f64;
+            term.scale * (f64::EPSILON / 2.0 * units * bound.top + bound.tiny)
         };
-        1.01 * self.terms.iter().map(of).sum::<f64>()
+        1.01 * self.terms.iter().map(bound_of).sum::<f64>()
     }
 
-    /// The same kernel of columns that stand so many places further on.
+    /// This kernel, reading columns that are `places` further to the right.
     pub fn shift_columns(&self, places: usize) -> Self {
         self.map_columns(&|j| j + places)
     }
 
-    /// The same kernel of columns with other numbers.
+    /// This kernel with the index of every column replaced by `place` of it.
     pub(crate) fn map_columns(&self, place: &dyn Fn(usize) -> usize) -> Self {
         let mut kernel = self.clone();
         let factors = kernel.terms.iter_mut().flat_map(|term| &mut term.factors);
@@ -534,8 +541,8 @@ impl Kernel {
     pub fn gram(&self, x: &Table) -> Matrix {
         let n = x.rows();
         let mut out = Matrix::zeros(n, n);
-        out.data_mut().par_chunks_mut(TOGETHER * n.max(1)).enumerate().for_each(|(c, rows)| {
-            let start = c * TOGETHER;
+        out.data_mut().par_chunks_mut(ROW_GROUP * n.max(1)).enumerate().for_each(|(c, rows)| {
+            let start = c * ROW_GROUP;
             self.rows_from(x, start, rows.len() / n, x, start, &mut rows[start..], n);
         });
         out.mirror_upper();
@@ -545,8 +552,8 @@ impl Kernel {
     /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`.
     pub fn cross_gram(&self, x: &Table, y: &Table) -> Matrix {
         let (mut out, n) = (Matrix::zeros(x.rows(), y.rows()), y.rows().max(1));
-        out.data_mut().par_chunks_mut(TOGETHER * n).enumerate().for_each(|(c, rows)| {
-            self.rows_from(x, c * TOGETHER, rows.len() / n, y, 0, rows, n);
+        out.data_mut().par_chunks_mut(ROW_GROUP * n).enumerate().for_each(|(c, rows)| {
+            self.rows_from(x, c * ROW_GROUP, rows.len() / n, y, 0, rows, n);
         });
         out
     }
@@ -565,7 +572,7 @@ impl Kernel {
     ) {
         let rows: Vec<Vec<f64>> = (start..start + count).map(|i| x.row(i)).collect();
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        self.tile(Isa::detect(), Columns::of(y, from), &rows, out, stride);
+        self.tile(Isa::detect(), Columns::from_row(y, from), &rows, out, stride);
     }
 
     /// `k(x_i, x_i)` for every row.

@@ -1,4 +1,4 @@
-//! Rows laid out for many kernel values with one another, as solvers ask for them.
+//! Rows laid out for many kernel values with one another, as iterative solvers need them.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
@@ -57,7 +57,7 @@ impl<'k> Points<'k> {
 
     fn row(&self, i: usize) -> Row {
         match &self.layout {
-            Layout::Columns(x) => Row { own: Vec::new(), numbers: x.row(i), norm: 0.0 },
+            Layout::Columns(x) => Row { nonzeros: Vec::new(), numbers: x.row(i), norm: 0.0 },
             Layout::MostlyEqual(x) => x.row(i),
         }
     }
@@ -67,21 +67,21 @@ impl<'k> Points<'k> {
         match &self.layout {
             Layout::Columns(x) => {
                 let v: Vec<&[f64]> = v.iter().map(|v| &v.numbers[..]).collect();
-                self.kernel.tile(self.isa, Columns::of(x, 0).part(start, len), &v, out, stride);
+                self.kernel.tile(self.isa, Columns::from_row(x, 0).part(start, len), &v, out, stride);
             }
             Layout::MostlyEqual(x) => x.tile(self.isa, self.kernel, start, len, v, out, stride),
         }
     }
 
-    /// The values of `others`, row by row, with these points.
+    /// Kernel values of the rows `other_rows` with these points, row by row.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(crate) fn rows_of(&self, others: &Self, stop: &AtomicBool) -> Result<Vec<f64>> {
+    pub(crate) fn rows_of(&self, other_rows: &Self, stop: &AtomicBool) -> Result<Vec<f64>> {
         let n = self.len();
-        let mut out = vec![0.0; others.len() * n];
+        let mut out = vec![0.0; other_rows.len() * n];
         out.par_chunks_mut(GROUP * n.max(1)).enumerate().try_for_each(|(c, out)| {
-            let rows: Vec<Row> = (c * GROUP..c * GROUP + out.len() / n).map(|r| others.row(r)).collect();
+            let rows: Vec<Row> = (c * GROUP..c * GROUP + out.len() / n).map(|r| other_rows.row(r)).collect();
             for start in (0..n).step_by(RUN) {
                 check_cancelled(stop)?;
                 self.tile(start, RUN.min(n - start), &rows, &mut out[start..], n);
@@ -91,13 +91,13 @@ impl<'k> Points<'k> {
         Ok(out)
     }
 
-    /// `Σ_r weights[r] k(x_i, others_r)` for each of these points, summed up in order. Nothing of the size of
-    /// a gram matrix is held.
+    /// `Σ_r weights[r] k(x_i, v_r)` over the rows v of `other_rows`, for each of these points x_i, summed
+    /// up in order. No gram matrix is held.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(crate) fn sums(&self, others: &Self, weights: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
-        let rows: Vec<Row> = (0..others.len()).map(|r| others.row(r)).collect();
+    pub(crate) fn sums(&self, other_rows: &Self, weights: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
+        let rows: Vec<Row> = (0..other_rows.len()).map(|r| other_rows.row(r)).collect();
         let mut out = vec![0.0; self.len()];
         let runs = out.par_chunks_mut(RUN).enumerate();
         runs.try_for_each_init(
@@ -141,7 +141,7 @@ mod tests {
         matches!(points.layout, Layout::MostlyEqual(_))
     }
 
-    /// Values and sums, of all rows and of selections, are those of the kernel pair by pair.
+    /// Values and sums, for all rows and for selections, agree with the kernel pair by pair.
     #[test]
     fn values_are_the_kernels() {
         let stop = AtomicBool::new(false);
@@ -159,17 +159,17 @@ mod tests {
         for (kernel, mostly_equal) in &kernels {
             let points = Points::new(kernel, &x);
             assert_eq!(apart(&points), *mostly_equal, "{}", kernel.formula());
-            let some: Vec<usize> = (0..n).filter(|i| i % 3 != 1).rev().collect();
-            let few: Vec<usize> = (0..37).map(|i| i * 11 % n).collect();
-            let weights: Vec<f64> = few.iter().map(|&i| (i as f64).cos()).collect();
-            let (own, others) = (points.select(&some), points.select(&few));
-            let values = own.rows_of(&others, &stop).unwrap();
-            let sums = own.sums(&others, &weights, &stop).unwrap();
-            for (a, &i) in some.iter().enumerate() {
+            let kept: Vec<usize> = (0..n).filter(|i| i % 3 != 1).rev().collect();
+            let columns: Vec<usize> = (0..37).map(|i| i * 11 % n).collect();
+            let weights: Vec<f64> = columns.iter().map(|&i| (i as f64).cos()).collect();
+            let (selected, selected_columns) = (points.select(&kept), points.select(&columns));
+            let values = selected.rows_of(&selected_columns, &stop).unwrap();
+            let sums = selected.sums(&selected_columns, &weights, &stop).unwrap();
+            for (a, &i) in kept.iter().enumerate() {
                 let mut sum = 0.0;
-                for (b, &j) in few.iter().enumerate() {
+                for (b, &j) in columns.iter().enumerate() {
                     let truth = kernel.eval(&x.row(i), &x.row(j));
-                    let value = values[b * some.len() + a];
+                    let value = values[b * kept.len() + a];
                     assert!(
                         (value - truth).abs() <= if *mostly_equal { 1e-12 } else { 0.0 },
                         "{}: {value}, {truth}",
@@ -178,13 +178,13 @@ mod tests {
                     assert!(x.row(i) != x.row(j) || value == truth, "equal rows are at distance 0");
                     sum += weights[b] * value;
                 }
-                assert!((sums[a] - sum).abs() < 1e-13 * few.len() as f64);
+                assert!((sums[a] - sum).abs() < 1e-13 * columns.len() as f64);
             }
             // A value is the same wherever its rows stand, and from either side.
-            let turned = others.rows_of(&own, &stop).unwrap();
-            for a in 0..some.len() {
-                (0..few.len())
-                    .for_each(|b| assert_eq!(turned[a * few.len() + b], values[b * some.len() + a]));
+            let transposed = selected_columns.rows_of(&selected, &stop).unwrap();
+            for a in 0..kept.len() {
+                (0..columns.len())
+                    .for_each(|b| assert_eq!(transposed[a * columns.len() + b], values[b * kept.len() + a]));
             }
         }
     }

@@ -28,9 +28,9 @@ const MAX_FACTORS: usize = 100;
 #[derive(Debug, Clone)]
 struct FactorSyntax {
     kind: &'static FactorSchema,
-    at: usize,
+    position: usize,
     columns: Vec<(String, usize)>,
-    given: Vec<(&'static str, ParsedValue)>,
+    arguments: Vec<(&'static str, ParsedValue)>,
 }
 
 /// A scaled product; factors are indices into the list of specs.
@@ -48,8 +48,8 @@ pub struct KernelExpression {
     terms: Vec<ProductSyntax>,
 }
 
-fn problem(text: &str, at: usize, message: impl std::fmt::Display) -> Error {
-    let position = text.get(..at).map_or(at, |before| before.chars().count()) + 1;
+fn problem(text: &str, offset: usize, message: impl std::fmt::Display) -> Error {
+    let position = text.get(..offset).map_or(offset, |before| before.chars().count()) + 1;
     let shown: String = if text.chars().count() > 60 {
         text.chars().take(57).chain("...".chars()).collect()
     } else {
@@ -64,7 +64,7 @@ impl KernelExpression {
     /// # Errors
     /// [`Error::Parameter`], whose message names the position and what is allowed there.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut parser = Parser { text, at: 0, specs: Vec::new() };
+        let mut parser = Parser { text, position: 0, specs: Vec::new() };
         let terms = parser.sum(0)?;
         parser.skip_space();
         if let Some(c) = parser.peek() {
@@ -120,22 +120,22 @@ impl KernelExpression {
         categorical: &[usize],
     ) -> Result<Vec<Factor>> {
         let mut columns = Vec::with_capacity(spec.columns.len());
-        for (name, at) in &spec.columns {
+        for (name, position) in &spec.columns {
             let Some(j) = x.columns().iter().position(|c| c.name == *name) else {
                 let known = listed(x.columns().iter().map(|c| &c.name));
                 return Err(problem(
                     &self.text,
-                    *at,
+                    *position,
                     format!("there is no column '{name}'; the columns are: {known}"),
                 ));
             };
             if columns.contains(&j) {
-                return Err(problem(&self.text, *at, format!("column '{name}' is named twice")));
+                return Err(problem(&self.text, *position, format!("column '{name}' is named twice")));
             }
             if !spec.kind.categorical && x.columns()[j].kind != ColumnKind::Numeric {
                 return Err(problem(
                     &self.text,
-                    *at,
+                    *position,
                     format!("column '{name}' holds text, which only categorical({name}) can read"),
                 ));
             }
@@ -150,44 +150,48 @@ impl KernelExpression {
                 return Ok(Vec::new());
             }
             let kind = if spec.kind.categorical { "categorical" } else { "numeric" };
-            return Err(problem(&self.text, spec.at, format!("the table has no {kind} columns to read")));
+            return Err(problem(
+                &self.text,
+                spec.position,
+                format!("the table has no {kind} columns to read"),
+            ));
         }
-        spec.kind.resolve(columns, &spec.given, x, units).map_err(|error| match error {
-            Error::Parameter { allowed, .. } => problem(&self.text, spec.at, allowed),
-            other => problem(&self.text, spec.at, other),
+        spec.kind.resolve(columns, &spec.arguments, x, units).map_err(|error| match error {
+            Error::Parameter { allowed, .. } => problem(&self.text, spec.position, allowed),
+            other => problem(&self.text, spec.position, other),
         })
     }
 }
 
 struct Parser<'t> {
     text: &'t str,
-    at: usize,
+    position: usize,
     specs: Vec<FactorSyntax>,
 }
 
 impl Parser<'_> {
     fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
+        self.text[self.position..].chars().next()
     }
 
     fn skip_space(&mut self) {
         while let Some(c) = self.peek().filter(|c| c.is_whitespace()) {
-            self.at += c.len_utf8();
+            self.position += c.len_utf8();
         }
     }
 
-    /// Takes `wanted` if it comes next, after any space.
+    /// Consumes `wanted` if it is the next character after any space.
     fn take(&mut self, wanted: char) -> bool {
         self.skip_space();
-        let found = self.peek() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
+        let taken = self.peek() == Some(wanted);
+        if taken {
+            self.position += wanted.len_utf8();
         }
-        found
+        taken
     }
 
     fn fail(&self, message: impl std::fmt::Display) -> Error {
-        problem(self.text, self.at, message)
+        problem(self.text, self.position, message)
     }
 
     fn sum(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
@@ -235,11 +239,11 @@ impl Parser<'_> {
             return Ok(inner);
         }
         self.skip_space();
-        let start = self.at;
+        let start = self.position;
         let word = self.word();
         if word.is_empty() {
-            let found = self.peek().map_or("the end".into(), |c| format!("'{c}'"));
-            return Err(self.fail(format!("{found} stands where a factor should: {}", allowed())));
+            let next_character = self.peek().map_or("the end".into(), |c| format!("'{c}'"));
+            return Err(self.fail(format!("{next_character} stands where a factor should: {}", allowed())));
         }
         if word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
             let scale = self.positive(&word, start)?;
@@ -251,7 +255,7 @@ impl Parser<'_> {
         let Some(kind) = FactorSchema::named(&word) else {
             return Err(problem(self.text, start, format!("there is no kernel '{word}': {}", allowed())));
         };
-        let mut spec = FactorSyntax { kind, at: start, columns: vec![], given: vec![] };
+        let mut spec = FactorSyntax { kind, position: start, columns: vec![], arguments: vec![] };
         if self.take('(') && !self.take(')') {
             loop {
                 self.argument(&mut spec, &word)?;
@@ -267,17 +271,17 @@ impl Parser<'_> {
         Ok(vec![ProductSyntax { scale: 1.0, factors: vec![self.specs.len() - 1] }])
     }
 
-    /// What stands after `constant`: nothing, or its value in parentheses.
+    /// Reads the value in parentheses that may follow `constant`; 1 where there is none.
     fn constant(&mut self) -> Result<f64> {
         if !self.take('(') || self.take(')') {
             return Ok(1.0);
         }
         self.skip_space();
-        let mut start = self.at;
+        let mut start = self.position;
         let mut word = self.word();
         if word == "value" && self.take('=') {
             self.skip_space();
-            (start, word) = (self.at, self.word());
+            (start, word) = (self.position, self.word());
         }
         let value = self.positive(&word, start)?;
         if self.take(')') { Ok(value) } else { Err(self.fail("')' is missing after the constant's value")) }
@@ -291,34 +295,34 @@ impl Parser<'_> {
             let exponent = c == '+'
                 && word.ends_with(['e', 'E'])
                 && word.starts_with(|d: char| d.is_ascii_digit() || d == '.')
-                && self.text[self.at + 1..].starts_with(|d: char| d.is_ascii_digit());
+                && self.text[self.position + 1..].starts_with(|d: char| d.is_ascii_digit());
             if c.is_whitespace() || (matches!(c, '+' | '*' | '(' | ')' | ',' | '=' | '\'' | '"') && !exponent)
             {
                 break;
             }
             word.push(c);
-            self.at += c.len_utf8();
+            self.position += c.len_utf8();
         }
         word
     }
 
-    fn positive(&self, word: &str, at: usize) -> Result<f64> {
+    fn positive(&self, word: &str, position: usize) -> Result<f64> {
         match word.parse::<f64>() {
             Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-            _ => Err(problem(self.text, at, format!("'{word}' is not a positive number"))),
+            _ => Err(problem(self.text, position, format!("'{word}' is not a positive number"))),
         }
     }
 
     fn argument(&mut self, spec: &mut FactorSyntax, name: &str) -> Result<()> {
         self.skip_space();
-        let start = self.at;
+        let start = self.position;
         if let Some(quote) = self.peek().filter(|c| matches!(c, '\'' | '"')) {
-            self.at += 1;
-            let Some(length) = self.text[self.at..].find(quote) else {
+            self.position += 1;
+            let Some(length) = self.text[self.position..].find(quote) else {
                 return Err(problem(self.text, start, "the quote is not closed"));
             };
-            let column = self.text[self.at..self.at + length].to_string();
-            self.at += length + 1;
+            let column = self.text[self.position..self.position + length].to_string();
+            self.position += length + 1;
             spec.columns.push((column, start));
             return Ok(());
         }
@@ -328,9 +332,9 @@ impl Parser<'_> {
         }
         if self.take('=') {
             self.skip_space();
-            let at = self.at;
+            let value_position = self.position;
             let text = self.word();
-            let given = match spec.kind.read(&word, &text) {
+            let parsed = match spec.kind.read(&word, &text) {
                 None => {
                     let allowed = spec.kind.allowed();
                     return Err(problem(
@@ -339,15 +343,15 @@ impl Parser<'_> {
                         format!("{name} has no option '{word}': {allowed}"),
                     ));
                 }
-                Some(Err(why)) => return Err(problem(self.text, at, why)),
-                Some(Ok(given)) => given,
+                Some(Err(why)) => return Err(problem(self.text, value_position, why)),
+                Some(Ok(argument)) => argument,
             };
-            if spec.given.iter().any(|(own, _)| *own == given.0) {
+            if spec.arguments.iter().any(|(name_before, _)| *name_before == parsed.0) {
                 return Err(problem(self.text, start, format!("{word} is given twice")));
             }
-            spec.given.push(given);
+            spec.arguments.push(parsed);
         } else if let Some(flag) = spec.kind.flag(&word) {
-            spec.given.push((flag, ParsedValue::Number(1.0)));
+            spec.arguments.push((flag, ParsedValue::Number(1.0)));
         } else {
             spec.columns.push((word, start));
         }
@@ -356,7 +360,7 @@ impl Parser<'_> {
 }
 
 fn allowed() -> String {
-    let names: Vec<&str> = registry().map(|one| one.names[0]).chain(["constant"]).collect();
+    let names: Vec<&str> = registry().map(|schema| schema.names[0]).chain(["constant"]).collect();
     format!("write a number, '(' or one of {}", names.join(", "))
 }
 
@@ -416,7 +420,7 @@ mod tests {
 
     #[test]
     fn every_name_resolves() {
-        for name in registry().flat_map(|one| one.names) {
+        for name in registry().flat_map(|schema| schema.names) {
             let text = if *name == "periodic" { "periodic(period=7)" } else { name };
             kernel(text).unwrap_or_else(|e| panic!("{name}: {e}"));
         }

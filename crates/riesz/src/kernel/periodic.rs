@@ -1,4 +1,4 @@
-//! The periodic factor (MacKay 1998).
+//! The periodic factor (MacKay 1998): a Gaussian factor of the sine of the distance.
 
 use serde::{Deserialize, Serialize};
 
@@ -82,15 +82,16 @@ impl KernelFactor for Periodic {
     fn log_gradient(&self, u: super::Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
         let j = self.columns[0];
         for (i, &x) in u.column(j).iter().enumerate() {
-            let turns = (x - v[j]) / self.period;
-            let angle = std::f64::consts::PI * turns.rem_euclid(1.0);
+            let n_periods = (x - v[j]) / self.period;
+            let angle = std::f64::consts::PI * n_periods.rem_euclid(1.0);
             let square = (angle.sin() / self.lengthscale).powi(2);
-            out[0][i] = 2.0 * std::f64::consts::PI * turns * (2.0 * angle).sin() / self.lengthscale.powi(2);
+            out[0][i] =
+                2.0 * std::f64::consts::PI * n_periods * (2.0 * angle).sin() / self.lengthscale.powi(2);
             out[1][i] = 4.0 * square;
         }
     }
 
-    fn least(&self, delta: &[f64]) -> Option<f64> {
+    fn min_within(&self, delta: &[f64]) -> Option<f64> {
         // Half a period away nothing is further.
         let j = self.columns[0];
         let mut far = delta.to_vec();

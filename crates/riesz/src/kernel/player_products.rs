@@ -1,4 +1,4 @@
-//! A kernel seen by players: a sum of products with one factor a player.
+//! A kernel written as a sum of products with one factor for each player.
 
 use super::{ColumnRanges, Columns, Factor, Kernel, RoundingBound, Structure, Term};
 use crate::error::{Error, Result, listed};
@@ -37,19 +37,19 @@ pub(crate) struct PlayerProduct<'k> {
 }
 
 impl PlayerProduct<'_> {
-    /// How many pieces are not 1 at most.
+    /// The number of pieces that may exceed 1.
     pub(crate) fn unbounded(&self) -> usize {
         self.pieces.iter().flatten().filter(|piece| !piece.factor().bounded()).count()
     }
 
-    /// Whether factors can be sums whose terms cancel, or if they are `averaged`, means of numbers of both
-    /// signs: then errors are relative to their [`size`](Self::size).
+    /// Whether factors can be sums whose terms cancel, or, if they are `averaged`, means of numbers of
+    /// both signs: then errors are relative to their [`size`](Self::size).
     pub(crate) fn cancels(&self, averaged: bool) -> bool {
-        let own = |piece: &Piece<'_>| match piece {
+        let piece_cancels = |piece: &Piece<'_>| match piece {
             Piece::Slot(factor, _) if factor.columns().len() > 1 => factor.cancels_by_column(),
             piece => piece.factor().cancels(),
         };
-        self.pieces.iter().flatten().any(own) || averaged && self.unbounded() > 0
+        self.pieces.iter().flatten().any(piece_cancels) || averaged && self.unbounded() > 0
     }
 
     /// Whether every factor is 1 and functions orthogonal to 1, so that an absent player's factor 1 projects
@@ -67,25 +67,25 @@ impl PlayerProduct<'_> {
         })
     }
 
-    /// How far the factors can be from the truth: each, and all together.
+    /// Bounds of the factors' rounding errors: one for each factor, and one for their product.
     pub(crate) fn precision(&self, reach: &ColumnRanges) -> (Vec<RoundingBound>, RoundingBound) {
-        let of = |piece: &Piece<'_>| {
+        let bound_of = |piece: &Piece<'_>| {
             let precision = match piece {
                 Piece::Slot(factor, slot) => factor.precision(&[*slot], reach),
                 Piece::Whole(factor) => factor.precision_of_all(reach),
             };
             (precision, piece.factor().bounded())
         };
-        let own = self.pieces.iter().map(|pieces| RoundingBound::product(pieces.iter().map(of)));
-        let own: Vec<RoundingBound> = own.collect();
-        let mut all = RoundingBound { units: 0.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
-        for factor in &own {
-            all.units += factor.units;
-            all.per_log = all.per_log.max(factor.per_log);
-            all.top *= factor.top;
-            all.tiny = all.tiny.max(factor.tiny);
+        let bounds = self.pieces.iter().map(|pieces| RoundingBound::product(pieces.iter().map(bound_of)));
+        let factor_bounds: Vec<RoundingBound> = bounds.collect();
+        let mut total = RoundingBound { units: 0.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
+        for factor in &factor_bounds {
+            total.units += factor.units;
+            total.per_log = total.per_log.max(factor.per_log);
+            total.top *= factor.top;
+            total.tiny = total.tiny.max(factor.tiny);
         }
-        (own, all)
+        (factor_bounds, total)
     }
 
     /// `out[i]` = the size of the factor of `players[k]` between row i of `u` and the row `v`: what it would
@@ -116,16 +116,16 @@ impl PlayerProduct<'_> {
         })
     }
 
-    /// The factors as kernels of their own, one for each of so many players; that of a player without a
-    /// factor is 1.
+    /// The factors as separate kernels, one for each of `players` players; the kernel of a player without
+    /// a factor is 1.
     pub(crate) fn kernels(&self, players: usize) -> Vec<Kernel> {
         let mut kernels = vec![Kernel::constant(1.0); players];
-        let own = |piece: &Piece<'_>| match piece {
+        let restricted_piece = |piece: &Piece<'_>| match piece {
             Piece::Slot(factor, slot) => factor.restricted(&|j| j == factor.columns()[*slot]),
             Piece::Whole(factor) => Some((*factor).clone()),
         };
         for (&player, pieces) in self.players.iter().zip(&self.pieces) {
-            kernels[player].terms[0].factors.extend(pieces.iter().filter_map(own));
+            kernels[player].terms[0].factors.extend(pieces.iter().filter_map(restricted_piece));
         }
         kernels
     }
@@ -155,7 +155,7 @@ impl Kernel {
         self.split(columns, &groups.player_of_column(columns.len()))
     }
 
-    /// The same where `owner` says to whom each column belongs.
+    /// The kernel as a sum of products over players; `owner` gives the player of each column.
     pub(crate) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
         let products: Result<Vec<_>> = self.terms.iter().map(|term| term.split(columns, owner)).collect();
         Ok(products?.into_iter().flatten().collect())
@@ -163,24 +163,24 @@ impl Kernel {
 }
 
 impl Term {
-    /// The products that it is; `owner` says to whom each column belongs.
+    /// The products over players whose sum the term is; `owner` gives the player of each column.
     pub(super) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
         // A factor's alternatives: a separable or whole one has one, an additive one has one a player.
         let mut partial: Vec<Vec<(usize, Piece<'_>)>> = vec![Vec::new()];
         for factor in &self.factors {
-            let own: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();
-            let one_player = own.iter().all(|&p| p == own[0]);
+            let column_players: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();
+            let one_player = column_players.iter().all(|&p| p == column_players[0]);
             match factor.structure() {
-                _ if one_player && own.len() > 1 => {
-                    partial.iter_mut().for_each(|list| list.push((own[0], Piece::Whole(factor))));
+                _ if one_player && column_players.len() > 1 => {
+                    partial.iter_mut().for_each(|list| list.push((column_players[0], Piece::Whole(factor))));
                 }
                 Structure::Separable => {
-                    for (slot, &p) in own.iter().enumerate() {
+                    for (slot, &p) in column_players.iter().enumerate() {
                         partial.iter_mut().for_each(|list| list.push((p, Piece::Slot(factor, slot))));
                     }
                 }
                 Structure::Additive => {
-                    if partial.len().saturating_mul(own.len()) > MAX_PRODUCTS {
+                    if partial.len().saturating_mul(column_players.len()) > MAX_PRODUCTS {
                         return Err(Error::parameter(
                             "kernel",
                             Kernel { terms: vec![self.clone()] }.formula(),
@@ -193,7 +193,7 @@ impl Term {
                     partial = partial
                         .iter()
                         .flat_map(|list| {
-                            own.iter().enumerate().map(move |(slot, &p)| {
+                            column_players.iter().enumerate().map(move |(slot, &p)| {
                                 let mut list = list.clone();
                                 list.push((p, Piece::Slot(factor, slot)));
                                 list
@@ -215,7 +215,9 @@ impl Term {
             list.sort_by_key(|(player, _)| *player);
             let (players, pieces) = list
                 .chunk_by(|(p, _), (q, _)| p == q)
-                .map(|own| (own[0].0, own.iter().map(|(_, piece)| *piece).collect()))
+                .map(|pieces_of_player| {
+                    (pieces_of_player[0].0, pieces_of_player.iter().map(|(_, piece)| *piece).collect())
+                })
                 .unzip();
             products.push(PlayerProduct { scale: self.scale, players, pieces });
         }

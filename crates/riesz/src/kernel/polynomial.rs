@@ -1,4 +1,4 @@
-//! The polynomial factor.
+//! The polynomial factor: a power of an inner product plus a constant.
 
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +126,7 @@ impl KernelFactor for Polynomial {
         }
     }
 
-    /// That of a base times the degree.
+    /// The bound of the base's rounding error, times the degree.
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let inner = inner_precision(&self.columns, &self.center, &self.scale, slots, reach);
         let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0.abs());
@@ -137,11 +137,11 @@ impl KernelFactor for Polynomial {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut all = vec![Parameter { name: "gamma".into(), log_value: self.gamma.ln() }];
+        let mut parameters = vec![Parameter { name: "gamma".into(), log_value: self.gamma.ln() }];
         if self.coef0 > 0.0 {
-            all.push(Parameter { name: "coef0".into(), log_value: self.coef0.ln() });
+            parameters.push(Parameter { name: "coef0".into(), log_value: self.coef0.ln() });
         }
-        all
+        parameters
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {

@@ -1,5 +1,5 @@
-//! Terms of a kernel that are powers of a sum over columns of several players: no product over players, and
-//! yet no more than the moments of that sum decide their games.
+//! Terms of a kernel that are powers of a sum over the columns of several players. They are no products
+//! over players, but the moments of the sum are enough to value their games.
 
 use super::{ColumnRanges, Columns, Factor, Kernel, RoundingBound, Term};
 use crate::error::{Result, listed};
@@ -27,26 +27,27 @@ pub(crate) struct PolynomialTerm<'k> {
     pub(crate) scale: f64,
     /// The players who own its columns, ascending.
     pub(crate) players: Vec<usize>,
-    /// Of the columns, player by player: those of the k-th end here.
+    /// End of each player's columns in `slots`: those of player k end at `ends[k]`.
     pub(crate) ends: Vec<usize>,
-    /// The columns' places in the power, player by player.
+    /// Indices of the columns in the power, player by player.
     slots: Vec<usize>,
     power: Power<'k>,
     factor: &'k Factor,
 }
 
 impl<'k> PolynomialTerm<'k> {
-    /// `term`, if it is one; `owner` says to whom each column belongs.
-    fn of(term: &'k Term, owner: &[usize]) -> Option<Self> {
+    /// The power that `term` is, or `None` if it is none over several players; `owner` gives the player
+    /// of each column.
+    fn from_term(term: &'k Term, owner: &[usize]) -> Option<Self> {
         let [factor] = &term.factors[..] else { return None };
         let power = factor.power().filter(|power| (1..=HIGHEST).contains(&power.degree))?;
-        let of = |slot: &usize| owner[power.columns[*slot]];
+        let player_of = |slot: &usize| owner[power.columns[*slot]];
         let mut slots: Vec<usize> = (0..power.columns.len()).collect();
-        slots.sort_by_key(of);
+        slots.sort_by_key(player_of);
         let (mut players, mut ends) = (Vec::new(), Vec::new());
-        for own in slots.chunk_by(|a, b| of(a) == of(b)) {
-            players.push(of(&own[0]));
-            ends.push(ends.last().unwrap_or(&0) + own.len());
+        for slots_of_player in slots.chunk_by(|a, b| player_of(a) == player_of(b)) {
+            players.push(player_of(&slots_of_player[0]));
+            ends.push(ends.last().unwrap_or(&0) + slots_of_player.len());
         }
         (players.len() > 1).then_some(Self { scale: term.scale, players, ends, slots, power, factor })
     }
@@ -55,33 +56,34 @@ impl<'k> PolynomialTerm<'k> {
         self.power.degree as usize
     }
 
-    /// What the sum has besides its columns.
+    /// The constant that is added to the columns' sum.
     pub(crate) fn constant(&self) -> f64 {
         self.power.constant
     }
 
-    /// How many columns it reads.
+    /// The number of columns in the sum.
     pub(crate) fn columns(&self) -> usize {
         self.slots.len()
     }
 
-    /// A row's distances from the centre, player by player.
+    /// Distances of a row's values from the centre, player by player.
     pub(crate) fn centred(&self, row: &[f64]) -> Vec<f64> {
-        let of = |&slot: &usize| row[self.power.columns[slot]] - self.power.center[slot];
-        self.slots.iter().map(of).collect()
+        let distance = |&slot: &usize| row[self.power.columns[slot]] - self.power.center[slot];
+        self.slots.iter().map(distance).collect()
     }
 
-    /// What multiplies these distances in the sum, for each row of `u`: column by column, player by player.
+    /// The numbers that these distances are multiplied by in the sum, for each row of `u`: column by
+    /// column, player by player.
     pub(crate) fn slopes(&self, u: Columns<'_>) -> Vec<f64> {
         let Power { columns, center, scale, gamma, .. } = self.power;
-        let of = |&slot: &usize| {
+        let slopes_of = |&slot: &usize| {
             let (center, square) = (center[slot], scale[slot] * scale[slot]);
             u.column(columns[slot]).iter().map(move |u| gamma * ((u - center) / square))
         };
-        self.slots.iter().flat_map(of).collect()
+        self.slots.iter().flat_map(slopes_of).collect()
     }
 
-    /// How far predictions of it can be from the truth.
+    /// Bound of the rounding error of this term's values.
     pub(crate) fn precision(&self, reach: &ColumnRanges) -> RoundingBound {
         self.factor.precision_of_all(reach)
     }
@@ -106,7 +108,7 @@ impl Kernel {
         let owner = groups.player_of_column(columns.len());
         let (mut products, mut powers) = (Vec::new(), Vec::new());
         for term in &self.terms {
-            match PolynomialTerm::of(term, &owner) {
+            match PolynomialTerm::from_term(term, &owner) {
                 Some(power) => powers.push(power),
                 None => products.extend(term.split(columns, &owner)?),
             }

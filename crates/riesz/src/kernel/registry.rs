@@ -1,5 +1,5 @@
-//! What a kind of factor says of itself. Expressions, help texts, checks, Python's constructors and the
-//! conformance tests are made of it.
+//! Schemas of the kinds of factors: their names, arguments, defaults and formulas. Expressions, help
+//! texts, checks, Python's constructors and the conformance tests are derived from them.
 
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ impl ArgumentType {
                 Self::Centers => true,
                 Self::Number => value.abs() <= 1e150,
                 Self::Fraction | Self::Flag => (0.0..=1.0).contains(&value),
-                Self::Whole(most) => value.fract() == 0.0 && (1.0..=f64::from(most)).contains(&value),
+                Self::Whole(maximum) => value.fract() == 0.0 && (1.0..=f64::from(maximum)).contains(&value),
             }
     }
 
@@ -60,12 +60,12 @@ impl ArgumentType {
             Self::Centers => "a finite number".into(),
             Self::Number => "a number, from -1e150 to 1e150".into(),
             Self::Fraction | Self::Flag => "a number from 0 to 1".into(),
-            Self::Whole(most) => format!("a whole number from 1 to {most}"),
+            Self::Whole(maximum) => format!("a whole number from 1 to {maximum}"),
         }
     }
 }
 
-/// What an expression that does not give an argument takes.
+/// Value of an argument that an expression leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DefaultValue {
     /// The argument's default, or what [`ArgumentType`] says it finds in the table.
@@ -90,7 +90,7 @@ pub struct Argument {
     pub default: f64,
     /// Its value where it is not given in an expression.
     pub ungiven: DefaultValue,
-    /// What it is, in a line.
+    /// One line that describes the argument.
     pub help_text: &'static str,
 }
 
@@ -110,17 +110,17 @@ impl Argument {
         Self { python, ..self }
     }
 
-    /// Checks the values, which `name` calls by the name that the user knows, for a factor of so many
-    /// columns.
+    /// Checks the argument's values for a factor of `columns` columns; `name` is what the user calls the
+    /// argument.
     fn check(&self, name: &str, values: &[f64], columns: usize) -> Result<()> {
         let expected = if self.takes.by_column() { columns } else { 1 };
         if values.len() != expected {
             let why = if self.takes.by_column() { "one a column of the factor" } else { "it is one number" };
             return Err(Error::Shape {
-                what: name.into(),
+                subject: name.into(),
                 unit: "numbers",
                 expected,
-                found: values.len(),
+                actual: values.len(),
                 why: why.into(),
             });
         }
@@ -130,7 +130,7 @@ impl Argument {
         }
     }
 
-    /// As help shows it: its name, and what it is if an expression does not give it.
+    /// The argument as help shows it: its name, and its default.
     fn syntax(&self) -> String {
         match (self.takes, self.ungiven) {
             (ArgumentType::Flag, _) => self.name.into(),
@@ -156,7 +156,7 @@ pub struct ArgumentValues(pub Vec<(&'static str, Vec<f64>)>);
 impl ArgumentValues {
     /// The values of an argument: one, or one a column.
     pub fn list(&self, name: &str) -> &[f64] {
-        let of_name = |(own, _): &&(_, _)| *own == name;
+        let of_name = |(argument, _): &&(_, _)| *argument == name;
         self.0.iter().find(of_name).map_or(&[], |(_, values)| values)
     }
 
@@ -171,7 +171,7 @@ impl ArgumentValues {
     }
 }
 
-/// What a kind of factor says of itself. A profile of a stationary factor is a kind of its own.
+/// Schema of a kind of factor. A profile of a stationary factor is a kind of its own.
 #[derive(Debug)]
 pub struct FactorSchema {
     /// Its names in expressions; messages use the first.
@@ -189,21 +189,23 @@ pub struct FactorSchema {
 }
 
 impl FactorSchema {
-    /// The one that an expression calls by `name`, in upper or lower case.
+    /// The schema that an expression calls by `name`, in upper or lower case.
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = name.to_ascii_lowercase();
-        registry().find(|one| one.names.contains(&name.as_str()))
+        registry().find(|schema| schema.names.contains(&name.as_str()))
     }
 
-    /// The factors over these columns of a table: one, or one a column if the factor reads one column only.
-    /// Arguments have their name here or in Python, and one value or, where they take it, one a column; those
-    /// not given have their default.
+    /// Builds the factors over these columns of a table: one factor, or one for each column if the kind
+    /// reads a single column. Arguments have their Rust or Python name, and one value or, where they take
+    /// several, one for each column; arguments that are not given have their default.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], with the name as it was given.
-    pub fn factors(&self, columns: &[usize], given: &[(&str, Vec<f64>)]) -> Result<Vec<Factor>> {
+    pub fn factors(&self, columns: &[usize], named_values: &[(&str, Vec<f64>)]) -> Result<Vec<Factor>> {
         let is = |argument: &Argument, name: &str| argument.name == name || argument.python == name;
-        if let Some((name, _)) = given.iter().find(|(name, _)| !self.arguments.iter().any(|a| is(a, name))) {
+        if let Some((name, _)) =
+            named_values.iter().find(|(name, _)| !self.arguments.iter().any(|a| is(a, name)))
+        {
             let known = listed(self.arguments.iter().map(|a| a.name));
             return Err(Error::parameter(
                 self.names[0],
@@ -213,33 +215,33 @@ impl FactorSchema {
         }
         let mut values = Vec::with_capacity(self.arguments.len());
         for argument in self.arguments {
-            let own = given.iter().find(|(name, _)| is(argument, name));
-            let (name, mut own) =
-                own.map_or((argument.name, vec![argument.default]), |(n, v)| (*n, v.clone()));
-            if let ([one], true) = (own.as_slice(), argument.takes.by_column()) {
-                own = vec![*one; columns.len()];
+            let argument_values = named_values.iter().find(|(name, _)| is(argument, name));
+            let (name, mut values_of_argument) =
+                argument_values.map_or((argument.name, vec![argument.default]), |(n, v)| (*n, v.clone()));
+            if let ([single], true) = (values_of_argument.as_slice(), argument.takes.by_column()) {
+                values_of_argument = vec![*single; columns.len()];
             }
-            argument.check(name, &own, columns.len())?;
-            values.push((argument.name, own));
+            argument.check(name, &values_of_argument, columns.len())?;
+            values.push((argument.name, values_of_argument));
         }
         Ok((self.make)(columns.to_vec(), &ArgumentValues(values)))
     }
 
-    /// The factors of an expression over these columns of `x`.
+    /// Builds the factors of an expression over these columns of `x`.
     pub(super) fn resolve(
         &self,
         columns: Vec<usize>,
-        given: &[(&'static str, ParsedValue)],
+        arguments: &[(&'static str, ParsedValue)],
         x: &Table,
         units: &ColumnScaling,
     ) -> Result<Vec<Factor>> {
         let mut values = Vec::with_capacity(self.arguments.len());
         for argument in self.arguments {
-            let own = given.iter().find(|(name, _)| *name == argument.name).map(|(_, given)| *given);
+            let value = arguments.iter().find(|(name, _)| *name == argument.name).map(|(_, parsed)| *parsed);
             let of_units = |from: &[f64]| columns.iter().map(|&j| from[j]).collect();
-            let own = match (argument.takes, own, argument.ungiven) {
-                (ArgumentType::Lengthscales, own, _) => {
-                    let rule = match own {
+            let numbers = match (argument.takes, value, argument.ungiven) {
+                (ArgumentType::Lengthscales, parsed, _) => {
+                    let rule = match parsed {
                         Some(ParsedValue::Rule(rule)) => rule,
                         Some(ParsedValue::Number(value)) => Lengthscale::Fixed(value),
                         None => Lengthscale::Median,
@@ -257,7 +259,7 @@ impl FactorSchema {
                     return Err(Error::parameter(argument.name, "nothing", allowed));
                 }
             };
-            values.push((argument.name, own));
+            values.push((argument.name, numbers));
         }
         Ok((self.make)(columns, &ArgumentValues(values)))
     }
@@ -293,24 +295,24 @@ impl FactorSchema {
         self.arguments.iter().filter(|a| a.takes.writable())
     }
 
-    /// What can stand in its parentheses, for error messages.
+    /// The arguments that may stand in the parentheses, for error messages.
     pub(super) fn allowed(&self) -> String {
         let mut text = String::from("allowed are names of columns");
         let flags = self.writable().filter(|a| a.takes == ArgumentType::Flag);
         flags.for_each(|flag| text.extend([", ", flag.name]));
-        let others = self.writable().filter(|a| a.takes != ArgumentType::Flag);
-        others.for_each(|other| text.extend([", ", other.name, "=…"]));
+        let options = self.writable().filter(|a| a.takes != ArgumentType::Flag);
+        options.for_each(|other| text.extend([", ", other.name, "=…"]));
         text
     }
 
-    /// How an expression writes it, with every argument and its default.
+    /// The kind as an expression writes it, with every argument and its default.
     pub fn syntax(&self) -> String {
         let arguments: Vec<String> = self.writable().map(Argument::syntax).collect();
         let name = self.names[0];
         if arguments.is_empty() { name.into() } else { format!("{name}({})", arguments.join(", ")) }
     }
 
-    /// A short formula with the values of the arguments that expressions can give, but flags.
+    /// A short formula with the values of the arguments that expressions can give, followed by the flags.
     pub(super) fn format_expression(&self, values: &ArgumentValues, flags: &str) -> String {
         let number = |takes: ArgumentType, v: f64| match takes {
             ArgumentType::Whole(_) => v.to_string(),
@@ -318,8 +320,9 @@ impl FactorSchema {
         };
         let mut parts = Vec::new();
         for argument in self.writable().filter(|a| a.takes != ArgumentType::Flag) {
-            let own = values.list(argument.name).iter();
-            let (low, high) = own.fold((f64::INFINITY, 0.0_f64), |(low, high), &v| (low.min(v), high.max(v)));
+            let numbers = values.list(argument.name).iter();
+            let (low, high) =
+                numbers.fold((f64::INFINITY, 0.0_f64), |(low, high), &v| (low.min(v), high.max(v)));
             let span =
                 if low == high { String::new() } else { format!("…{}", number(argument.takes, high)) };
             parts.push(format!("{}={}{span}", argument.name, number(argument.takes, low)));
@@ -335,7 +338,7 @@ impl FactorSchema {
     }
 }
 
-/// How kernels are written, for the help of commands: every factor with its arguments and formula.
+/// Help text on how kernels are written: every factor with its arguments and formula.
 pub fn help_text() -> String {
     let mut text = String::from(
         "Kernels are these factors, joined by + and *, with numbers as weights. r is the distance over the\n\
@@ -343,7 +346,7 @@ pub fn help_text() -> String {
     );
     let constant = ("constant(value=1)".to_string(), "value", &["constant"][..]);
     let rows: Vec<_> =
-        registry().map(|one| (one.syntax(), one.formula, one.names)).chain([constant]).collect();
+        registry().map(|schema| (schema.syntax(), schema.formula, schema.names)).chain([constant]).collect();
     let width = rows.iter().map(|(usage, ..)| usage.chars().count()).max().unwrap_or(0);
     for (usage, formula, names) in &rows {
         let also = names[1..].iter().map(|name| format!(", also {name}")).collect::<String>();

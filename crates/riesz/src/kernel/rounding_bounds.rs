@@ -1,10 +1,10 @@
-//! How far computed factors can be from true ones.
+//! Bounds of the rounding errors of computed kernel factors.
 //!
-//! A piece of a factor is computed in a few roundings, each of which is relative to the piece itself, with
-//! three exceptions: the error of an exponential grows with its exponent; that of a periodic piece with the
-//! periods between its arguments; and a sum that cancels is rounded relative to its terms. So a piece says of
-//! the rows between which it is taken how many roundings (ε/2) it can be off, relative to its *size*, which
-//! is the piece itself where nothing cancels.
+//! A piece of a factor is computed in a few roundings. Each is relative to the piece itself, with three
+//! exceptions: the error of an exponential grows with its exponent; that of a periodic piece with the number
+//! of periods between its arguments; and a sum that cancels is rounded relative to its terms. So each piece
+//! bounds the number of roundings (ε/2) in its value for rows within given ranges, relative to its *size*,
+//! which is the piece itself where nothing cancels.
 
 use super::Columns;
 
@@ -16,8 +16,8 @@ pub struct ColumnRanges {
 }
 
 impl ColumnRanges {
-    /// The least and the largest number of each of so many columns.
-    pub(crate) fn of(rows: Columns<'_>, width: usize) -> Vec<[f64; 2]> {
+    /// The smallest and the largest number of each of `width` columns.
+    pub(crate) fn per_column(rows: Columns<'_>, width: usize) -> Vec<[f64; 2]> {
         let join = |[low, high]: [f64; 2], v: &f64| [v.min(low), v.max(high)];
         (0..width).map(|j| rows.column(j).iter().fold([f64::INFINITY, f64::NEG_INFINITY], join)).collect()
     }
@@ -39,13 +39,13 @@ pub(crate) fn union_probability(a: f64, b: f64) -> f64 {
     a + (1.0 - a) * b
 }
 
-/// What an exponential that is 0 or subnormal can be off.
+/// Absolute error of an exponential that is 0 or subnormal.
 pub(crate) const TINY: f64 = 5e-308;
 
 /// An exponent beyond which an exponential is 0.
 pub(crate) const MIN_EXPONENT: f64 = 708.0;
 
-/// How far a piece, or a product of some, can be from the truth.
+/// Bound of the rounding error of a piece, or of a product of pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct RoundingBound {
     /// Roundings, relative to its size.
@@ -56,34 +56,34 @@ pub struct RoundingBound {
     pub(crate) deepest: f64,
     /// The largest size; 1 at most unless it is [unbounded](super::FactorKind::bounded).
     pub(crate) top: f64,
-    /// What it can be off besides, absolutely, where it leaves the range of doubles.
+    /// Additional absolute error where the value leaves the range of doubles.
     pub(crate) tiny: f64,
 }
 
 impl RoundingBound {
-    /// Of a bounded piece.
+    /// The bound of a piece that is at most 1.
     pub(crate) fn new(units: f64, per_log: f64, deepest: f64) -> Self {
         Self { units, per_log, deepest: deepest.min(MIN_EXPONENT), top: 1.0, tiny: TINY }
     }
 
-    /// Of a player's factor: the product of these.
+    /// The bound of a player's factor, which is the product of these pieces.
     pub(crate) fn product(pieces: impl Iterator<Item = (Self, bool)>) -> Self {
-        let mut all = Self { units: 1.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
+        let mut bound = Self { units: 1.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
         let mut lifted = false;
         for (piece, bounded) in pieces {
             let top = piece.top.max(1.0);
-            all.tiny = all.tiny * top + piece.tiny * all.top;
-            all.top *= top;
-            all.units += piece.units;
+            bound.tiny = bound.tiny * top + piece.tiny * bound.top;
+            bound.top *= top;
+            bound.units += piece.units;
             // Of a product of pieces that are 1 at most, `-ln` is at least each one's.
-            all.per_log = all.per_log.max(piece.per_log);
-            all.deepest += piece.deepest;
+            bound.per_log = bound.per_log.max(piece.per_log);
+            bound.deepest += piece.deepest;
             lifted |= !bounded;
         }
         if lifted {
-            all.units += all.per_log * all.deepest;
-            all.per_log = 0.0;
+            bound.units += bound.per_log * bound.deepest;
+            bound.per_log = 0.0;
         }
-        all
+        bound
     }
 }

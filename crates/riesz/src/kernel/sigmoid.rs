@@ -1,4 +1,4 @@
-//! The sigmoid factor, which is no positive definite kernel.
+//! The sigmoid factor, which is not positive definite.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +96,7 @@ impl KernelFactor for Sigmoid {
         }
     }
 
-    /// It is, but its size, which counts terms that cancel, is not.
+    /// False: the factor is bounded, but its size, in which terms do not cancel, is not.
     fn bounded(&self) -> bool {
         false
     }
@@ -132,11 +132,11 @@ impl KernelFactor for Sigmoid {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut all = vec![Parameter { name: GAMMA.name.into(), log_value: self.gamma.ln() }];
+        let mut parameters = vec![Parameter { name: GAMMA.name.into(), log_value: self.gamma.ln() }];
         if self.coef0 > 0.0 {
-            all.push(Parameter { name: OFFSET.name.into(), log_value: self.coef0.ln() });
+            parameters.push(Parameter { name: OFFSET.name.into(), log_value: self.coef0.ln() });
         }
-        all
+        parameters
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {

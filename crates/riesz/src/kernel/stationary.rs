@@ -31,7 +31,7 @@ const ISOTROPIC: Argument = Argument::new(
 )
 .in_python("");
 
-/// As scikit-learn has it, the Python classes are isotropic unless they are told.
+/// Default of `isotropic` in the Python classes, as in scikit-learn.
 const ISOTROPIC_AT_FIRST: Argument = Argument { python: "isotropic", default: 1.0, ..ISOTROPIC };
 const ALPHA: Argument = Argument::new(
     "alpha",
@@ -42,12 +42,12 @@ const ALPHA: Argument = Argument::new(
 
 macro_rules! profiles {
     ($($(#[$doc:meta])* $variant:ident $({ $($field:ident),* })? = $shape:ident: $python:literal, $formula:literal, $names:expr, $own:expr;)*) => {
-        /// How similarity falls with the scaled distance `r = |u - v| / lengthscale`.
+        /// Similarity as a function of the scaled distance `r = |u - v| / lengthscale`.
         #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "profile", rename_all = "snake_case")]
         pub enum Profile { $($(#[$doc])* $variant $({ $(#[doc = "Shape parameter, > 0."] $field: f64),* })?,)* }
 
-        /// What every profile says of itself as a factor.
+        /// The schemas of all profiles.
         const PROFILES: &[&FactorSchema] = &[$($shape::DECLARATION),*];
 
         $(impl $shape {
@@ -64,7 +64,7 @@ macro_rules! profiles {
         })*
 
         impl Profile {
-            /// What it says of itself as a factor.
+            /// The profile's schema.
             fn declaration(&self) -> &'static FactorSchema {
                 match self { $(Self::$variant { .. } => $shape::DECLARATION,)* }
             }
@@ -189,11 +189,11 @@ impl KernelFactor for Stationary {
     }
 
     fn values(&self) -> ArgumentValues {
-        let mut all = vec![(LENGTHSCALE.name, self.lengthscale.clone())];
-        all.extend(self.profile.parameters().into_iter().map(|(name, value)| (name, vec![value])));
+        let mut arguments = vec![(LENGTHSCALE.name, self.lengthscale.clone())];
+        arguments.extend(self.profile.parameters().into_iter().map(|(name, value)| (name, vec![value])));
         let flags = [(ARD.name, self.ard), (ISOTROPIC.name, self.isotropic)];
-        all.extend(flags.map(|(name, flag)| (name, vec![f64::from(u8::from(flag))])));
-        ArgumentValues(all)
+        arguments.extend(flags.map(|(name, flag)| (name, vec![f64::from(u8::from(flag))])));
+        ArgumentValues(arguments)
     }
 
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
@@ -244,17 +244,19 @@ impl KernelFactor for Stationary {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut all = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
-        let own = self.profile.parameters().into_iter();
-        all.extend(own.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }));
-        all
+        let mut parameters = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
+        let profile_parameters = self.profile.parameters().into_iter();
+        parameters.extend(
+            profile_parameters.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }),
+        );
+        parameters
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
         set_lengthscales(&mut self.lengthscale, self.ard, log_values);
-        let own = self.profile.parameters_mut();
-        let from = log_values.len().saturating_sub(own.len());
-        own.into_iter().zip(&log_values[from..]).for_each(|(p, v)| *p = v.exp());
+        let profile_parameters = self.profile.parameters_mut();
+        let from = log_values.len().saturating_sub(profile_parameters.len());
+        profile_parameters.into_iter().zip(&log_values[from..]).for_each(|(p, v)| *p = v.exp());
     }
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
@@ -263,27 +265,28 @@ impl KernelFactor for Stationary {
             o.fill(0.0);
         }
         let columns = || self.columns.iter().zip(self.lengthscale.iter().map(|l| 1.0 / l)).enumerate();
-        let of = |slot: usize| if self.ard { slot } else { 0 };
+        let length_index = |slot: usize| if self.ard { slot } else { 0 };
         let lengths = if self.ard { self.columns.len() } else { usize::from(!self.columns.is_empty()) };
-        let (lengths, own) = out.split_at_mut(lengths);
+        let (lengths, profile_slopes) = out.split_at_mut(lengths);
         let mut square = [0.0; RUN];
         let runs = (0..u.len()).step_by(RUN).map(|start| start..u.len().min(start + RUN)).enumerate();
         if self.joint() {
-            // First what all columns share, the slope over the squared distance.
+            // The slope over the squared distance is shared by all columns and comes first.
             for (c, run) in runs.clone() {
                 let slope = self.squares(isa, u, c, v, &mut square[..run.len()]);
                 with_shape!(self.profile, shape => slope_over_square(isa, shape, slope));
                 for (slot, (&j, inverse)) in columns() {
-                    let (own, out) = (&u.column(j)[run.clone()], &mut lengths[of(slot)][run.clone()]);
-                    add_square_times(isa, own, v[j], inverse, slope, out);
+                    let (column, out) =
+                        (&u.column(j)[run.clone()], &mut lengths[length_index(slot)][run.clone()]);
+                    add_square_times(isa, column, v[j], inverse, slope, out);
                 }
             }
         } else {
             for (slot, (&j, inverse)) in columns() {
-                with_shape!(self.profile, shape => add_slope(isa, shape, u.column(j), v[j], inverse, &mut lengths[of(slot)]));
+                with_shape!(self.profile, shape => add_slope(isa, shape, u.column(j), v[j], inverse, &mut lengths[length_index(slot)]));
             }
         }
-        for (p, out) in own.iter_mut().enumerate() {
+        for (p, out) in profile_slopes.iter_mut().enumerate() {
             with_shape!(self.profile, shape => if self.joint() {
                 for (c, run) in runs.clone() {
                     let square = self.squares(isa, u, c, v, &mut square[..run.len()]);
@@ -312,16 +315,16 @@ impl KernelFactor for Stationary {
         }
     }
 
-    fn least(&self, delta: &[f64]) -> Option<f64> {
+    fn min_within(&self, delta: &[f64]) -> Option<f64> {
         Some(self.apart(delta))
     }
 
     fn fall(&self, delta: &[f64]) -> Option<f64> {
         let far = self.columns.iter().zip(&self.lengthscale).map(|(&j, l)| (delta[j] / l).powi(2));
         let fall = |s: f64| {
-            let (near, at) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.of_squared_distance::<Plain>(s)));
+            let (near, value) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.of_squared_distance::<Plain>(s)));
             // Near 0 no profile is below its parabola; farther off the difference has its digits.
-            near.map_or_else(|| -(-s.sqrt()).exp_m1(), |near| (near * s).min(1.0 - at + 1e-14))
+            near.map_or_else(|| -(-s.sqrt()).exp_m1(), |near| (near * s).min(1.0 - value + 1e-14))
         };
         Some(if self.joint() || self.profile.radial() {
             fall(far.sum())
@@ -350,8 +353,8 @@ impl KernelFactor for Stationary {
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let all = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
-        let (columns, lengthscale): (Vec<usize>, Vec<f64>) = all.unzip();
+        let kept_columns = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
+        let (columns, lengthscale): (Vec<usize>, Vec<f64>) = kept_columns.unzip();
         (!columns.is_empty()).then(|| Self { columns, lengthscale, ..self.clone() }.into())
     }
 
@@ -362,11 +365,11 @@ impl KernelFactor for Stationary {
 
 /// The parameters of length scales that are tuned one by one, or by a common multiple.
 pub(super) fn tuned_lengthscales(columns: &[usize], lengthscale: &[f64], ard: bool) -> Vec<Parameter> {
-    let one = |(j, l): (&usize, &f64)| {
+    let parameter_of = |(j, l): (&usize, &f64)| {
         let name = if ard { format!("lengthscale[{j}]") } else { "lengthscale".into() };
         Parameter { name, log_value: l.ln() }
     };
-    columns.iter().zip(lengthscale).map(one).take(if ard { columns.len() } else { 1 }).collect()
+    columns.iter().zip(lengthscale).map(parameter_of).take(if ard { columns.len() } else { 1 }).collect()
 }
 
 /// Sets them, of log values that begin with theirs.
@@ -402,8 +405,8 @@ fn weigh_column_body<V: Simd, S: RadialFunction>(
             lanes[l] = fma::<V>(w[l], shape.slope(((u[l] - v) * inverse).abs()), lanes[l]);
         }
     }
-    let rest = u_rest.iter().zip(w_rest).map(|(u, w)| w * shape.slope(((u - v) * inverse).abs()));
-    lanes.iter().sum::<f64>() + rest.sum::<f64>()
+    let remainder = u_rest.iter().zip(w_rest).map(|(u, w)| w * shape.slope(((u - v) * inverse).abs()));
+    lanes.iter().sum::<f64>() + remainder.sum::<f64>()
 }
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! Shapes of profiles of stationary kernels: how similarity falls with the scaled distance r.
+//! Profiles of stationary kernels: similarity as a function of the scaled distance r.
 //!
 //! A new profile is a struct with [`Shape`] here and one line of `profiles!` in `stationary.rs`.
 
@@ -18,8 +18,9 @@ pub(crate) trait RadialFunction: Copy {
     }
     /// `-d ln k / d ln r` at distance `r`.
     fn slope(self, r: f64) -> f64;
-    /// How many roundings it can be off at a distance that is off by three, itself and for each unit of
-    /// `-ln k`, which is at most a linear and a squared multiple of the distance: these two.
+    /// Roundings of the profile at a distance that has three roundings itself: those of the value, and
+    /// those for each unit of `-ln k`. The last two numbers bound `-ln k` by a linear and a squared multiple
+    /// of the distance.
     fn precision(self) -> (f64, f64, [f64; 2]);
     /// c of the parabola `1 - c r²` that it is never below; `None` of the exponential profile, which is below
     /// all.

@@ -1,6 +1,6 @@
-//! A model by parts of its columns that no factor of its kernel ties together, such as the two items of a
-//! duel: each term is a product of kernels, one a part, and support points that are alike in a part share
-//! what is found there. A model of duels of N items has N rows a part, however many its duels.
+//! A model split by parts of its columns that no factor of its kernel ties together, such as the two items of
+//! a duel. Each term is a product of kernels, one for each part, and support points with equal values in a
+//! part share its computations. A model of duels of N items has N rows in a part, however many duels it has.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,52 +11,53 @@ use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Table};
 
-/// What support points are in the columns that a kernel reads, each once.
+/// The distinct values of support points in the columns that a kernel reads.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Domain {
+pub(crate) struct DistinctRows {
     /// The different rows, in the kernel's own columns.
     pub(crate) rows: Table,
     /// One term, of scale 1.
     pub(crate) kernel: Kernel,
 }
 
-/// What a term reads of a part.
+/// The part of a term that reads the columns of one part.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct KernelView {
     pub(crate) part: usize,
     /// Where the domain's columns are among the model's.
     pub(crate) columns: Vec<usize>,
     pub(crate) domain: usize,
-    /// By support point, its row of the domain.
+    /// For each support point, its row of the domain.
     pub(crate) rows: Vec<u32>,
 }
 
 /// A term of the kernel with its coefficients: support points that are alike in all its sides are one.
 #[derive(Debug)]
-pub(crate) struct Tuples {
+pub(crate) struct SparseTerm {
     /// The views on which it depends.
     pub(crate) sides: Vec<usize>,
     /// Tuples × sides, in ascending order: the rows.
     pub(crate) rows: Vec<u32>,
     /// Outputs × tuples: coefficients times the term's scale.
     pub(crate) coef: Vec<Vec<f64>>,
-    /// The same of the sizes of what was summed up, to which rounding is relative.
+    /// For each output, the sums of absolute values of the merged coefficients, to which rounding is
+    /// relative.
     pub(crate) sizes: Vec<Vec<f64>>,
-    /// The most support points that are one tuple.
+    /// The largest number of support points that were merged into one tuple.
     pub(crate) merged: usize,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) views: Vec<View>,
+pub(crate) struct PartDecomposition {
+    pub(crate) views: Vec<KernelView>,
     /// Views that mean the same share one.
-    pub(crate) domains: Vec<Domain>,
-    pub(crate) terms: Vec<Tuples>,
+    pub(crate) domains: Vec<DistinctRows>,
+    pub(crate) terms: Vec<SparseTerm>,
 }
 
-impl Parts {
-    /// By these lists of columns, which together are all of them.
+impl PartDecomposition {
+    /// Splits a model by these lists of columns, which together are all of its columns.
     ///
     /// # Errors
     /// [`Error::NotProduct`] for a kernel that ties columns of several parts together.
@@ -64,21 +65,21 @@ impl Parts {
         let mut known: Vec<(usize, Term)> = Vec::new();
         let mut sides = Vec::with_capacity(model.kernel.terms.len());
         for term in &model.kernel.terms {
-            let mut own = Vec::new();
+            let mut term_sides = Vec::new();
             for (p, columns) in parts.iter().enumerate() {
                 let read = (p, side(term, columns, model)?);
                 if read.1.factors.is_empty() {
                     continue;
                 }
-                let at = known.iter().position(|view| *view == read);
-                own.push(at.unwrap_or(known.len()));
-                if at.is_none() {
+                let position = known.iter().position(|view| *view == read);
+                term_sides.push(position.unwrap_or(known.len()));
+                if position.is_none() {
                     known.push(read);
                 }
             }
-            sides.push(own);
+            sides.push(term_sides);
         }
-        let mut all = Self { views: Vec::new(), domains: Vec::new(), terms: Vec::new() };
+        let mut decomposition = Self { views: Vec::new(), domains: Vec::new(), terms: Vec::new() };
         let mut numbers: Vec<HashMap<Vec<u64>, u32>> = Vec::new();
         for (part, term) in known {
             let mut columns: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
@@ -86,50 +87,55 @@ impl Parts {
             columns.dedup();
             let kernel = Kernel { terms: vec![term] };
             let kernel = kernel.map_columns(&|j| columns.binary_search(&j).unwrap_or(j));
-            let own = columns_of(&model.support_points, &columns)?;
+            let part_rows = columns_of(&model.support_points, &columns)?;
             let kinds = |table: &Table| -> Vec<ColumnKind> {
                 table.columns().iter().map(|c| c.kind.clone()).collect()
             };
-            let alike = |d: &Domain| kinds(&d.rows) == kinds(&own) && d.kernel == kernel;
-            let domain = all.domains.iter().position(alike).unwrap_or_else(|| {
-                all.domains.push(Domain { rows: own.select_rows(&[]), kernel });
+            let is_same_domain = |d: &DistinctRows| kinds(&d.rows) == kinds(&part_rows) && d.kernel == kernel;
+            let domain = decomposition.domains.iter().position(is_same_domain).unwrap_or_else(|| {
+                decomposition.domains.push(DistinctRows { rows: part_rows.select_rows(&[]), kernel });
                 numbers.push(HashMap::new());
                 numbers.len() - 1
             });
             let (known, mut fresh) = (&mut numbers[domain], Vec::new());
             let number = |i: usize| {
                 let next = known.len() as u32;
-                let number = *known.entry(key(&own.row(i))).or_insert(next);
+                let number = *known.entry(key(&part_rows.row(i))).or_insert(next);
                 if number == next {
                     fresh.push(i);
                 }
                 number
             };
-            let rows = (0..own.rows()).map(number).collect();
-            all.domains[domain].rows = stacked(&all.domains[domain].rows, &own.select_rows(&fresh))?;
-            all.views.push(View { part, columns, domain, rows });
+            let rows = (0..part_rows.rows()).map(number).collect();
+            decomposition.domains[domain].rows =
+                stacked(&decomposition.domains[domain].rows, &part_rows.select_rows(&fresh))?;
+            decomposition.views.push(KernelView { part, columns, domain, rows });
         }
         let terms = model.kernel.terms.iter().zip(sides);
-        all.terms = terms.map(|(term, own)| Tuples::new(term.scale, own, &all.views, &model.coef)).collect();
-        Ok(all)
+        decomposition.terms = terms
+            .map(|(term, term_sides)| {
+                SparseTerm::new(term.scale, term_sides, &decomposition.views, &model.coef)
+            })
+            .collect();
+        Ok(decomposition)
     }
 
-    /// What a view's kernel makes of a row of all columns, for each row of its domain.
-    fn read(&self, isa: Isa, view: &View, x: &[f64], buffer: &mut Vec<f64>, out: &mut [f64]) {
-        let Domain { rows, kernel } = &self.domains[view.domain];
-        let own: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
-        kernel.row(isa, Columns::of(rows, 0), &own, buffer, out);
+    /// Evaluates a view's kernel between a row of all columns and each row of its domain.
+    fn read(&self, isa: Isa, view: &KernelView, x: &[f64], buffer: &mut Vec<f64>, out: &mut [f64]) {
+        let DistinctRows { rows, kernel } = &self.domains[view.domain];
+        let view_values: Vec<f64> = view.columns.iter().map(|&j| x[j]).collect();
+        kernel.row(isa, Columns::from_row(rows, 0), &view_values, buffer, out);
     }
 
-    /// The outputs without intercepts at a row of all columns.
-    pub(crate) fn at(&self, isa: Isa, x: &[f64]) -> Vec<f64> {
+    /// The outputs, without intercepts, at a row of all columns.
+    pub(crate) fn outputs_at(&self, isa: Isa, x: &[f64]) -> Vec<f64> {
         let mut buffer = Vec::new();
-        let of = |view: &View| {
+        let view_kernel = |view: &KernelView| {
             let mut out = vec![0.0; self.domains[view.domain].rows.rows()];
             self.read(isa, view, x, &mut buffer, &mut out);
             out
         };
-        let numbers: Vec<Vec<f64>> = self.views.iter().map(of).collect();
+        let numbers: Vec<Vec<f64>> = self.views.iter().map(view_kernel).collect();
         let outputs = self.terms.first().map_or(0, |term| term.coef.len());
         let mut out = vec![0.0; outputs];
         for term in &self.terms {
@@ -143,32 +149,33 @@ impl Parts {
 
 /// Outputs of many rows at once: where most pairs of two sides' rows have a coefficient, as those of
 /// landmarks, by a product of matrices.
-pub(crate) struct Predictor<'p> {
-    parts: &'p Parts,
-    /// By term, where tuples are most pairs: by output their coefficients, first × second rows.
+pub(crate) struct BatchPredictor<'p> {
+    parts: &'p PartDecomposition,
+    /// For each term with two sides whose tuples fill a quarter of all pairs or more: for each output their
+    /// coefficients, first × second rows.
     dense: Vec<Option<Vec<Matrix>>>,
     isa: Isa,
 }
 
-impl<'p> Predictor<'p> {
-    pub(crate) fn new(parts: &'p Parts) -> Self {
-        let matrix = |term: &Tuples| {
+impl<'p> BatchPredictor<'p> {
+    pub(crate) fn new(parts: &'p PartDecomposition) -> Self {
+        let matrix = |term: &SparseTerm| {
             let [first, second] = term.sides[..] else { return None };
             let size = |view: usize| parts.domains[parts.views[view].domain].rows.rows();
             let (rows, columns) = (size(first), size(second));
-            let own = |coef: &Vec<f64>| {
+            let dense_matrix = |coef: &Vec<f64>| {
                 let mut out = Matrix::zeros(rows, columns);
                 coef.iter().enumerate().for_each(|(t, c)| out[(term.row(t, 0), term.row(t, 1))] += c);
                 out
             };
-            (4 * term.len() >= rows * columns).then(|| term.coef.iter().map(own).collect())
+            (4 * term.len() >= rows * columns).then(|| term.coef.iter().map(dense_matrix).collect())
         };
         Self { parts, dense: parts.terms.iter().map(matrix).collect(), isa: Isa::detect() }
     }
 
-    /// The outputs without intercepts at rows of all columns, rows × outputs.
+    /// The outputs, without intercepts, at rows of all columns, rows × outputs.
     pub(crate) fn predict(&self, rows: &[Vec<f64>]) -> Matrix {
-        let of = |view: &View| {
+        let view_kernels = |view: &KernelView| {
             let points = self.parts.domains[view.domain].rows.rows();
             let (mut out, mut buffer) = (Matrix::zeros(rows.len(), points), Vec::new());
             for (i, x) in rows.iter().enumerate() {
@@ -176,20 +183,20 @@ impl<'p> Predictor<'p> {
             }
             out
         };
-        let numbers: Vec<Matrix> = self.parts.views.iter().map(of).collect();
+        let numbers: Vec<Matrix> = self.parts.views.iter().map(view_kernels).collect();
         let outputs = self.parts.terms.first().map_or(0, |term| term.coef.len());
         let mut out = Matrix::zeros(rows.len(), outputs);
         for (term, dense) in self.parts.terms.iter().zip(&self.dense) {
-            let own: Vec<&Matrix> = term.sides.iter().map(|view| &numbers[*view]).collect();
+            let side_kernels: Vec<&Matrix> = term.sides.iter().map(|view| &numbers[*view]).collect();
             for (o, coef) in term.coef.iter().enumerate() {
                 match dense {
                     Some(matrices) => {
-                        let turned = own[0].matmul(&matrices[o]);
-                        (0..rows.len()).for_each(|i| out[(i, o)] += dot(turned.row(i), own[1].row(i)));
+                        let products = side_kernels[0].matmul(&matrices[o]);
+                        (0..rows.len())
+                            .for_each(|i| out[(i, o)] += dot(products.row(i), side_kernels[1].row(i)));
                     }
-                    None => {
-                        (0..rows.len()).for_each(|i| out[(i, o)] += term.sum(coef, |s, row| own[s][(i, row)]))
-                    }
+                    None => (0..rows.len())
+                        .for_each(|i| out[(i, o)] += term.sum(coef, |s, row| side_kernels[s][(i, row)])),
                 }
             }
         }
@@ -197,32 +204,33 @@ impl<'p> Predictor<'p> {
     }
 }
 
-/// What tells rows apart: 0 and -0 are one.
+/// A key that is equal for equal rows: 0 and -0 are the same.
 pub(crate) fn key(row: &[f64]) -> Vec<u64> {
     row.iter().map(|v| (v + 0.0).to_bits()).collect()
 }
 
-impl Tuples {
-    fn new(scale: f64, sides: Vec<usize>, views: &[View], coef: &Matrix) -> Self {
-        // By tuple how many points it is, and by output the sum of coefficients and of their sizes.
+impl SparseTerm {
+    fn new(scale: f64, sides: Vec<usize>, views: &[KernelView], coef: &Matrix) -> Self {
+        // For each tuple the number of its points, and for each output the sum of coefficients and of their
+        // sizes.
         let mut sums: BTreeMap<Vec<u32>, (usize, Vec<[f64; 2]>)> = BTreeMap::new();
         for i in 0..coef.rows() {
             let key = sides.iter().map(|view| views[*view].rows[i]).collect();
-            let (count, own) = sums.entry(key).or_insert_with(|| (0, vec![[0.0; 2]; coef.cols()]));
+            let (count, tuple_sums) = sums.entry(key).or_insert_with(|| (0, vec![[0.0; 2]; coef.cols()]));
             *count += 1;
-            for (sum, c) in own.iter_mut().zip(coef.row(i)) {
+            for (sum, c) in tuple_sums.iter_mut().zip(coef.row(i)) {
                 *sum = [sum[0] + c, sum[1] + c.abs()];
             }
         }
-        let of = |o: usize| sums.values().map(|(_, own)| scale * own[o][0]).collect();
-        let sizes = |o: usize| sums.values().map(|(_, own)| scale.abs() * own[o][1]).collect();
-        let coefs = (0..coef.cols()).map(of).collect();
+        let coefficients = |o: usize| sums.values().map(|(_, tuple_sums)| scale * tuple_sums[o][0]).collect();
+        let sizes = |o: usize| sums.values().map(|(_, tuple_sums)| scale.abs() * tuple_sums[o][1]).collect();
+        let coefs = (0..coef.cols()).map(coefficients).collect();
         let sizes = (0..coef.cols()).map(sizes).collect();
         let merged = sums.values().map(|(count, _)| *count).max().unwrap_or(0);
         Self { sides, rows: sums.into_keys().flatten().collect(), coef: coefs, sizes, merged }
     }
 
-    /// How many.
+    /// The number of tuples.
     pub(crate) fn len(&self) -> usize {
         self.coef.first().map_or(0, Vec::len)
     }
@@ -246,29 +254,29 @@ impl Tuples {
         self.rows[tuple * self.sides.len() + side] as usize
     }
 
-    /// The sum over tuples of coefficients times the product over sides of numbers of rows.
+    /// The sum over tuples of the coefficient times the product over sides of `number(side, row)`.
     pub(crate) fn sum(&self, coef: &[f64], number: impl Fn(usize, usize) -> f64) -> f64 {
-        let others =
+        let other_sides =
             |tuple: usize| -> f64 { (1..self.sides.len()).map(|s| number(s, self.row(tuple, s))).product() };
         if self.sides.is_empty() {
             return coef.iter().sum();
         }
         let run = |(first, run): (usize, std::ops::Range<usize>)| {
-            number(0, first) * run.map(|tuple| coef[tuple] * others(tuple)).sum::<f64>()
+            number(0, first) * run.map(|tuple| coef[tuple] * other_sides(tuple)).sum::<f64>()
         };
         self.runs().map(run).sum()
     }
 }
 
-/// Those factors of a term that read these columns, and these alone.
+/// The factors of a term that read these columns and no others.
 fn side(term: &Term, columns: &[usize], model: &KernelExpansion) -> Result<Term> {
     let mut factors = Vec::new();
     for factor in &term.factors {
-        let own = factor.columns().iter().filter(|j| columns.contains(j)).count();
-        if own == 0 {
+        let shared_columns = factor.columns().iter().filter(|j| columns.contains(j)).count();
+        if shared_columns == 0 {
             continue;
         }
-        if own < factor.columns().len() && factor.structure() != Structure::Separable {
+        if shared_columns < factor.columns().len() && factor.structure() != Structure::Separable {
             let name = |&j: &usize| model.columns()[j].name.as_str();
             let columns = listed(factor.columns().iter().map(name));
             return Err(Error::NotProduct { factor: factor.formula(), columns });

@@ -1,15 +1,15 @@
 //! Class probabilities as functions of a classifier's outputs: the logistic function, softmax, and Platt's
-//! scaling of decision values with pairwise coupling, as LIBSVM has it.
+//! scaling of decision values with pairwise coupling, as in LIBSVM.
 //!
 //! Sources: Platt, "Probabilistic outputs for support vector machines" (2000); Wu, Lin and Weng, "Probability
 //! estimates for multi-class classification by pairwise coupling" (JMLR 2004), second method.
 
 use crate::kernel_model::{KernelExpansion, Link, logistic, normalize_to_one};
 
-/// LIBSVM keeps the probabilities of pairs this far from 0 and 1.
-const LEAST: f64 = 1e-7;
+/// LIBSVM's minimal distance of pairwise probabilities from 0 and 1.
+const MIN_PROBABILITY: f64 = 1e-7;
 
-/// How a row of outputs becomes probabilities of the classes.
+/// The function from a row of outputs to the probabilities of the classes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProbabilityLink {
     /// One output, the log-odds of the second of two classes.
@@ -34,14 +34,14 @@ pub struct PlattScaling {
 }
 
 impl PlattScaling {
-    /// The scaling that a model card holds as the facts `probA` and `probB`, which come from LIBSVM's files.
+    /// The scaling stored in a model card as the entries `probA` and `probB`, which come from LIBSVM's files.
     fn from_card(model: &KernelExpansion) -> Option<Self> {
         let classes = model.classes.len();
         let numbers = |name: &str| -> Option<Vec<f64>> {
             let fact = model.model_card.iter().find(|fact| fact.name == name)?;
-            let found: Option<Vec<f64>> =
+            let values: Option<Vec<f64>> =
                 fact.value.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
-            found.filter(|all| all.len() == model.outputs() && all.iter().all(|v| v.is_finite()))
+            values.filter(|numbers| numbers.len() == model.outputs() && numbers.iter().all(|v| v.is_finite()))
         };
         let (slope, offset) = (numbers("probA")?, numbers("probB")?);
         (classes >= 2).then_some(Self { slope, offset, classes })
@@ -55,7 +55,7 @@ impl PlattScaling {
         } else {
             1.0 / (1.0 + exponent.exp())
         };
-        probability.clamp(LEAST, 1.0 - LEAST)
+        probability.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     }
 
     /// The probabilities of the classes.
@@ -77,8 +77,8 @@ impl PlattScaling {
 }
 
 /// Probabilities p of k classes that minimise `½ Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)²` under `Σ p = 1`, where r
-/// (k × k) holds the probabilities of pairs. LIBSVM's iteration, with its start and its tolerance: a finer
-/// one would give other probabilities than `svm-predict -b 1`, by up to some 0.001.
+/// (k × k) holds the probabilities of pairs. The iteration has LIBSVM's start and tolerance: a finer
+/// tolerance would give other probabilities than `svm-predict -b 1`, by up to about 0.001.
 fn coupled(pairwise: &[f64], k: usize) -> Vec<f64> {
     let mut quadratic = vec![0.0; k * k];
     for i in 0..k {
@@ -98,10 +98,10 @@ fn coupled(pairwise: &[f64], k: usize) -> Vec<f64> {
             break;
         }
         for i in 0..k {
-            let own = quadratic[i * k + i];
-            let step = (value - products[i]) / own;
+            let diagonal = quadratic[i * k + i];
+            let step = (value - products[i]) / diagonal;
             p[i] += step;
-            value = (value + step * (step * own + 2.0 * products[i])) / ((1.0 + step) * (1.0 + step));
+            value = (value + step * (step * diagonal + 2.0 * products[i])) / ((1.0 + step) * (1.0 + step));
             for j in 0..k {
                 products[j] = (products[j] + step * quadratic[i * k + j]) / (1.0 + step);
                 p[j] /= 1.0 + step;
@@ -144,8 +144,8 @@ impl ProbabilityLink {
         }
     }
 
-    /// How much a probability changes at most, over the largest change of an output. `None` where the
-    /// iteration that couples pairs stops by a tolerance: its result jumps.
+    /// The largest change of a probability relative to the largest change of an output. `None` where the
+    /// iteration that couples pairs stops by a tolerance, because its result is discontinuous.
     pub(crate) fn steepness(&self) -> Option<f64> {
         match self {
             Self::Logistic | Self::Softmax => Some(0.5),
@@ -196,10 +196,10 @@ mod tests {
                     pairwise[j * k + i] = 1.0 - pairwise[i * k + j];
                 }
             }
-            let found = coupled(&pairwise, k);
-            assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-14);
-            for (own, exact) in found.iter().zip(minimiser(&pairwise, k)) {
-                assert!((own - exact).abs() < 0.01, "{own} {exact}");
+            let probabilities = coupled(&pairwise, k);
+            assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-14);
+            for (actual, exact) in probabilities.iter().zip(minimiser(&pairwise, k)) {
+                assert!((actual - exact).abs() < 0.01, "{actual} {exact}");
             }
         }
     }

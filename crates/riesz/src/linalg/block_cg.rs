@@ -1,7 +1,7 @@
-//! Conjugate gradients for several right sides of one symmetric positive definite system, which share their
-//! search directions: each step is over the directions of all of them, so that a hundred right sides take a
-//! few steps where one takes dozens. Directions are made orthonormal, and those that depend on others are
-//! left out, so that steps do not break down (Ji and Li 2017, after O'Leary 1980).
+//! Block conjugate gradients: several right-hand sides of one symmetric positive definite system share their
+//! search directions, so that a hundred right-hand sides take a few steps where one takes dozens. Directions
+//! are made orthonormal, and linearly dependent ones are left out, so that steps do not break down (Ji and Li
+//! 2017, after O'Leary 1980).
 //!
 //! The caller multiplies by the matrix. Blocks of k vectors of length n are k × n, column by column: the k
 //! numbers of a row are next to one another.
@@ -27,9 +27,9 @@ pub(crate) struct BlockConjugateGradients {
     solution: Vec<f64>,
     /// count × n
     residual: Vec<f64>,
-    /// How long residuals may be.
+    /// The residual length at which each right-hand side has converged.
     targets: Vec<f64>,
-    /// Orthonormal, directions × n.
+    /// Orthonormal search directions, directions × n.
     directions: Vec<f64>,
     /// Their products with the matrix.
     images: Vec<f64>,
@@ -60,12 +60,12 @@ impl BlockConjugateGradients {
         (&self.directions, &mut self.images)
     }
 
-    /// What the solution leaves of the right sides, right sides × n.
+    /// The residuals, right-hand sides × n.
     pub(crate) fn residual(&self) -> &[f64] {
         &self.residual
     }
 
-    /// What was found, right sides × n.
+    /// The solutions so far, right-hand sides × n.
     pub(crate) fn solution(&self) -> &[f64] {
         &self.solution
     }
@@ -81,7 +81,7 @@ impl BlockConjugateGradients {
         lengths.zip(&self.targets).map(|(l, t)| if l == 0.0 { 0.0 } else { l / t })
     }
 
-    /// How long residuals may be from now on.
+    /// Sets the residual lengths at which right-hand sides have converged.
     pub(crate) fn set_tolerance(&mut self, targets: Vec<f64>) {
         self.targets = targets;
     }
@@ -186,8 +186,8 @@ fn transposed(block: &[f64], s: usize) -> Vec<f64> {
     (0..s * r).map(|t| block[t / r + t % r * s]).collect()
 }
 
-/// Replaces `count` vectors by an orthonormal basis of what they span, without what is nearly dependent: the
-/// pivoted Cholesky factor of their inner products, whose inverse makes the vectors with pivots orthonormal.
+/// Replaces `count` vectors by an orthonormal basis of their span, without nearly dependent ones: the pivoted
+/// Cholesky factor of their inner products, whose inverse makes the vectors with pivots orthonormal.
 fn orthonormalise(block: &mut Vec<f64>, count: usize) {
     let mut scales: Vec<f64> = lengths(block, count);
     scales.iter_mut().for_each(|l| *l = if *l > 0.0 && l.is_finite() { 1.0 / *l } else { 0.0 });
@@ -196,14 +196,14 @@ fn orthonormalise(block: &mut Vec<f64>, count: usize) {
         .for_each(|row| row.iter_mut().zip(&scales).for_each(|(v, s)| *v *= s));
     let mut gram = vec![0.0; count * count];
     add_outer_product(&mut gram, block, &block.clone(), count);
-    let found = pivoted_cholesky(&gram, count, |left, pivot| left[pivot] <= DEPENDENT);
-    let s = found.len();
+    let pivots = pivoted_cholesky(&gram, count, |left, pivot| left[pivot] <= DEPENDENT);
+    let s = pivots.len();
     let mut lower = vec![0.0; s * s];
-    for (k, (column, (_, own))) in lower.chunks_exact_mut(s.max(1)).zip(&found).enumerate() {
-        (k..s).for_each(|i| column[i] = own[found[i].0]);
+    for (k, (column, (_, pivot_column))) in lower.chunks_exact_mut(s.max(1)).zip(&pivots).enumerate() {
+        (k..s).for_each(|i| column[i] = pivot_column[pivots[i].0]);
     }
     let kept: Vec<f64> =
-        block.chunks_exact(count.max(1)).flat_map(|row| found.iter().map(|(i, _)| row[*i])).collect();
+        block.chunks_exact(count.max(1)).flat_map(|row| pivots.iter().map(|(i, _)| row[*i])).collect();
     *block = kept;
     solve_lower_in_place(&lower, s, block);
 }
@@ -212,7 +212,7 @@ fn orthonormalise(block: &mut Vec<f64>, count: usize) {
 mod tests {
     use super::*;
 
-    /// Right sides that are equal, zero and dependent, without and with a preconditioner.
+    /// Right-hand sides that are equal, zero and dependent are solved, with and without a preconditioner.
     #[test]
     fn right_sides_that_depend_on_each_other_are_solved() {
         let n = 60;
@@ -221,9 +221,18 @@ mod tests {
             (-gap * gap).exp() + if i == j { 1e-3 + i as f64 / n as f64 } else { 0.0 }
         };
         let matrix: Vec<f64> = (0..n * n).map(|t| entry(t % n, t / n)).collect();
-        let of = |i: usize, c: usize| ((i * (c + 3)) as f64).sin();
+        let entry_of_vector = |i: usize, c: usize| ((i * (c + 3)) as f64).sin();
         let right: Vec<f64> = (0..n)
-            .flat_map(|i| [of(i, 0), of(i, 1), of(i, 0), 0.0, of(i, 0) - 2.0 * of(i, 1), 1e-9 * of(i, 4)])
+            .flat_map(|i| {
+                [
+                    entry_of_vector(i, 0),
+                    entry_of_vector(i, 1),
+                    entry_of_vector(i, 0),
+                    0.0,
+                    entry_of_vector(i, 0) - 2.0 * entry_of_vector(i, 1),
+                    1e-9 * entry_of_vector(i, 4),
+                ]
+            })
             .collect();
         for diagonal in [false, true] {
             let precondition = |block: Vec<f64>, count: usize| -> Result<Vec<f64>> {
@@ -246,8 +255,8 @@ mod tests {
             assert!(steps > 3);
             let mut back = right.iter().map(|v| -v).collect::<Vec<f64>>();
             add_product(&mut back, run.solution(), &matrix, 6);
-            let off = lengths(&back, 6);
-            assert!(off.iter().zip(lengths(&right, 6)).all(|(o, r)| *o <= 2e-10 * r), "{off:?}");
+            let residuals = lengths(&back, 6);
+            assert!(residuals.iter().zip(lengths(&right, 6)).all(|(o, r)| *o <= 2e-10 * r), "{residuals:?}");
         }
     }
 

@@ -1,9 +1,9 @@
-//! Products of rounded numbers, summed up as integers: the same in any order, and so for any number of
-//! threads, files and machines.
+//! Exact products of rounded numbers, summed as integers: the results are the same in any order, and so for
+//! any number of threads, files and machines.
 //!
-//! Numbers are rounded to multiples of 2⁻²¹ of their bound and kept as whole numbers of at most 2²¹. The sum
-//! of 2,048 products of two such numbers is at most 2⁵³, so a product of matrices in double precision is
-//! exact whatever the order of its sums; what follows are sums of integers.
+//! Numbers are rounded to multiples of 2⁻²¹ of their bound and stored as integers of at most 2²¹. The sum of
+//! 2,048 products of two such numbers is at most 2⁵³, so a product of matrices in double precision is exact
+//! whatever the order of its sums; all further sums are sums of integers.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
@@ -12,8 +12,8 @@ use rayon::prelude::*;
 
 use crate::simd::{LANES, Lanes, Simd, dispatch};
 
-/// What 1 is rounded to.
-pub(crate) const ONE: f64 = 2_097_152.0;
+/// The integer that represents 1.
+pub(crate) const UNIT: f64 = 2_097_152.0;
 /// Its logarithm to base 2.
 pub(crate) const FRACTION_BITS: i32 = 21;
 /// The most rows of a block.
@@ -21,7 +21,7 @@ pub(crate) const BLOCK: usize = 2048;
 /// Rows of which sums of products fit into 63 bits.
 const MAX_ROWS_I64: usize = 1 << 20;
 
-/// What a number is added to and less by, to be rounded.
+/// The number whose addition and subtraction rounds a number to an integer.
 const ROUND_SHIFT: f64 = 6_755_399_441_055_744.0;
 
 /// The nearest whole number, of ties the even one, of a number of at most 2⁵¹.
@@ -34,16 +34,16 @@ pub(crate) fn nearest(v: f64) -> f64 {
 #[inline(always)]
 pub(crate) fn split_high_low(v: f64) -> (f64, f64) {
     let first = nearest(v);
-    (first, nearest((v - first) * ONE))
+    (first, nearest((v - first) * UNIT))
 }
 
-/// The last numbers, from `at` on; what is missing to whole lanes is 0.
+/// The last lane, from `start` on; missing entries are 0.
 #[inline(always)]
-fn rest(v: &[f64], at: usize) -> Lanes {
-    let mut own = Lanes::ZERO;
-    let end = v.len().min(at + LANES);
-    own.0[..end - at].copy_from_slice(&v[at..end]);
-    own
+fn last_lane(v: &[f64], start: usize) -> Lanes {
+    let mut lane = Lanes::ZERO;
+    let end = v.len().min(start + LANES);
+    lane.0[..end - start].copy_from_slice(&v[start..end]);
+    lane
 }
 
 /// Two slices of a number.
@@ -51,7 +51,7 @@ fn rest(v: &[f64], at: usize) -> Lanes {
 fn slices<V: Simd>(v: Lanes) -> (Lanes, Lanes) {
     let shift = Lanes::splat(ROUND_SHIFT);
     let first = v.add::<V>(shift).sub::<V>(shift);
-    let left = v.sub::<V>(first).mul::<V>(Lanes::splat(ONE));
+    let left = v.sub::<V>(first).mul::<V>(Lanes::splat(UNIT));
     (first, left.add::<V>(shift).sub::<V>(shift))
 }
 
@@ -71,12 +71,12 @@ fn round_body<V: Simd>(column: &mut [f64], scale: f64, roots: &[f64]) {
 #[inline(always)]
 fn product_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
     let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
-    let whole = a.len() / LANES * LANES;
-    for at in (0..whole).step_by(LANES) {
-        (sum, other) = (other, Lanes::load(a, at).fma::<V>(Lanes::load(b, at), sum));
+    let full_len = a.len() / LANES * LANES;
+    for start in (0..full_len).step_by(LANES) {
+        (sum, other) = (other, Lanes::load(a, start).fma::<V>(Lanes::load(b, start), sum));
     }
-    if whole < a.len() {
-        sum = rest(a, whole).fma::<V>(rest(b, whole), sum);
+    if full_len < a.len() {
+        sum = last_lane(a, full_len).fma::<V>(last_lane(b, full_len), sum);
     }
     sum.add::<V>(other).sum()
 }
@@ -90,16 +90,20 @@ fn sliced_products_body<V: Simd>(
 ) -> [(f64, f64); 2] {
     let (mut s, mut t, mut u, mut w) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
     let scale = Lanes::splat(scale);
-    let whole = column.len() / LANES * LANES;
-    for at in (0..column.len()).step_by(LANES) {
-        let (mut v, a, b) = if at < whole {
-            (Lanes::load(column, at), Lanes::load(with[0], at), Lanes::load(with[1], at))
+    let full_len = column.len() / LANES * LANES;
+    for start in (0..column.len()).step_by(LANES) {
+        let (mut v, a, b) = if start < full_len {
+            (Lanes::load(column, start), Lanes::load(with[0], start), Lanes::load(with[1], start))
         } else {
-            (rest(column, at), rest(with[0], at), rest(with[1], at))
+            (last_lane(column, start), last_lane(with[0], start), last_lane(with[1], start))
         };
         v = v.mul::<V>(scale);
         if !roots.is_empty() {
-            v = v.mul::<V>(if at < whole { Lanes::load(roots, at) } else { rest(roots, at) });
+            v = v.mul::<V>(if start < full_len {
+                Lanes::load(roots, start)
+            } else {
+                last_lane(roots, start)
+            });
         }
         let (first, second) = slices::<V>(v);
         (s, t) = (first.fma::<V>(a, s), second.fma::<V>(a, t));
@@ -134,8 +138,8 @@ const PART: usize = 20 * KERNEL;
 /// Rows and columns of which loops of products on registers of any width take a whole number.
 const KERNEL: usize = 24;
 
-/// How many columns of the sums one thread takes at a time: four times as many tasks as threads, which are of
-/// different sizes.
+/// The number of columns of the sums that one thread computes at a time: four times as many tasks as threads,
+/// because tasks have different sizes.
 fn panel(size: usize) -> usize {
     (size / (4 * rayon::current_num_threads())).clamp(3 * KERNEL, PART) / KERNEL * KERNEL
 }
@@ -168,17 +172,17 @@ fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, s
     }
 }
 
-/// Adds a part of a product, whose rows are those from `from` on, to packed sums of columns from `first` on
-/// of a matrix with p rows.
+/// Adds a part of a product, whose first row is `from`, to packed sums of columns from `first` on of a matrix
+/// with p rows.
 fn add_part(sums: &mut [i64], (first, p): (usize, usize), from: usize, part: &[f64], rows: usize) {
-    let mut rest = sums;
+    let mut remaining = sums;
     for (j, column) in part.chunks_exact(rows).enumerate() {
         let diagonal = first + j;
-        let (own, others) = rest.split_at_mut(p - diagonal);
+        let (packed_column, later_columns) = remaining.split_at_mut(p - diagonal);
         let top = from.max(diagonal);
-        let own = &mut own[top - diagonal..from + rows - diagonal];
-        own.iter_mut().zip(&column[top - from..]).for_each(|(sum, v)| *sum += *v as i64);
-        rest = others;
+        let entries = &mut packed_column[top - diagonal..from + rows - diagonal];
+        entries.iter_mut().zip(&column[top - from..]).for_each(|(sum, v)| *sum += *v as i64);
+        remaining = later_columns;
     }
 }
 
@@ -189,7 +193,7 @@ pub(crate) struct ExactGram {
     narrow: Vec<i64>,
     /// Rows in `narrow`.
     rows: usize,
-    /// What no longer fits there; empty until then.
+    /// Sums that exceed the range of `narrow`; empty until then.
     wide: Vec<i128>,
 }
 
@@ -198,7 +202,7 @@ impl ExactGram {
         Self { size, narrow: vec![0; packed_len(size)], rows: 0, wide: Vec::new() }
     }
 
-    /// Adds a block of at most [`BLOCK`] rows, whose columns stand one after the other.
+    /// Adds a block of at most [`BLOCK`] rows, stored column by column.
     pub(crate) fn add(&mut self, block: &[f64], rows: usize) {
         let p = self.size;
         if self.rows + rows > MAX_ROWS_I64 {
@@ -206,12 +210,13 @@ impl ExactGram {
         }
         self.rows += rows;
         let block = MatRef::from_column_major_slice(block, rows, p);
-        let (width, mut rest, mut panels) = (panel(p), &mut self.narrow[..], Vec::new());
+        let (width, mut remaining, mut panels) = (panel(p), &mut self.narrow[..], Vec::new());
         for first in (0..p).step_by(width) {
             let count = width.min(p - first);
-            let (own, others) = rest.split_at_mut(packed_len(p - first) - packed_len(p - first - count));
-            panels.push((first, count, own));
-            rest = others;
+            let (panel_sums, later_panels) =
+                remaining.split_at_mut(packed_len(p - first) - packed_len(p - first - count));
+            panels.push((first, count, panel_sums));
+            remaining = later_panels;
         }
         panels.into_par_iter().for_each_init(Vec::new, |scratch, (first, count, sums)| {
             add_lower(sums, block, first, count, scratch);
@@ -247,7 +252,7 @@ mod tests {
     use crate::random::{Random, RngExt, SeedableRng};
     use crate::simd::Isa;
 
-    /// Of the largest numbers there are, in blocks of any size, by one thread or several.
+    /// Sums are exact for the largest numbers, in blocks of any size, with one thread or several.
     #[test]
     fn sums_are_exact() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
@@ -261,31 +266,34 @@ mod tests {
                     (0..p).flat_map(|j| (from..to).map(move |i| a[i * p + j] as f64)).collect()
                 };
                 let summed = |step: usize| {
-                    let mut own = ExactGram::new(p);
+                    let mut gram = ExactGram::new(p);
                     for from in (0..rows).step_by(step) {
                         let to = rows.min(from + step);
-                        own.add(&block(from, to), to - from);
+                        gram.add(&block(from, to), to - from);
                         if from > 2 * BLOCK {
-                            own.widen();
+                            gram.widen();
                         }
                     }
-                    own.into_sums()
+                    gram.into_sums()
                 };
-                let own = summed(BLOCK);
-                assert!(own == summed(1000) && own == pool.install(|| summed(20 + rows / 10)));
-                let mut at = 0;
+                let sums = summed(BLOCK);
+                assert!(sums == summed(1000) && sums == pool.install(|| summed(20 + rows / 10)));
+                let mut index = 0;
                 for j in 0..p {
                     for i in j..p {
-                        let of = |r: usize, c: usize| a[r * p + c];
-                        assert_eq!(own[at], (0..rows).map(|r| i128::from(of(r, i) * of(r, j))).sum::<i128>());
-                        at += 1;
+                        let integer = |r: usize, c: usize| a[r * p + c];
+                        assert_eq!(
+                            sums[index],
+                            (0..rows).map(|r| i128::from(integer(r, i) * integer(r, j))).sum::<i128>()
+                        );
+                        index += 1;
                     }
                 }
             }
         }
     }
 
-    /// On every instruction set, of any length, with and without roots.
+    /// Products agree with integers on every instruction set, for any length, with and without roots.
     #[test]
     fn products_are_those_of_whole_numbers() {
         let mut random = Random::seed_from_u64(3);
@@ -295,18 +303,19 @@ mod tests {
                     (0..len).map(|_| (2.0 * random.random::<f64>() - 1.0) * size).collect()
                 };
                 let (column, roots) = (draw(1.0), draw(1.0));
-                let with = [draw(ONE), draw(ONE)].map(|v| v.into_iter().map(nearest).collect::<Vec<_>>());
+                let with = [draw(UNIT), draw(UNIT)].map(|v| v.into_iter().map(nearest).collect::<Vec<_>>());
                 for roots in [&[][..], &roots] {
-                    let value = |i: usize| column[i] * ONE * roots.get(i).copied().unwrap_or(1.0);
-                    let sum = |of: &dyn Fn(usize) -> i128| (0..len).map(of).sum::<i128>() as f64;
-                    let found = sliced_products(isa, &column, ONE, roots, [&with[0], &with[1]]);
-                    for (with, found) in with.iter().zip(found) {
+                    let value = |i: usize| column[i] * UNIT * roots.get(i).copied().unwrap_or(1.0);
+                    let sum =
+                        |product_at: &dyn Fn(usize) -> i128| (0..len).map(product_at).sum::<i128>() as f64;
+                    let products = sliced_products(isa, &column, UNIT, roots, [&with[0], &with[1]]);
+                    for (with, actual) in with.iter().zip(products) {
                         let first = sum(&|i| split_high_low(value(i)).0 as i128 * with[i] as i128);
                         let second = sum(&|i| split_high_low(value(i)).1 as i128 * with[i] as i128);
-                        assert_eq!(found, (first, second), "{} {len}", isa.name());
+                        assert_eq!(actual, (first, second), "{} {len}", isa.name());
                     }
                     let mut rounded = column.clone();
-                    round(isa, &mut rounded, ONE, roots);
+                    round(isa, &mut rounded, UNIT, roots);
                     assert!((0..len).all(|i| rounded[i] == nearest(value(i))));
                     let product = product(isa, &rounded, &with[0]);
                     assert_eq!(product, sum(&|i| rounded[i] as i128 * with[0][i] as i128));
@@ -319,10 +328,10 @@ mod tests {
     fn slices_make_up_a_number() {
         let mut random = Random::seed_from_u64(2);
         for _ in 0..10_000 {
-            let v = (2.0 * random.random::<f64>() - 1.0) * ONE;
+            let v = (2.0 * random.random::<f64>() - 1.0) * UNIT;
             let (first, second) = split_high_low(v);
-            assert!(first.fract() == 0.0 && second.fract() == 0.0 && second.abs() <= ONE / 2.0);
-            assert!((v - first - second / ONE).abs() <= 0.5 / ONE);
+            assert!(first.fract() == 0.0 && second.fract() == 0.0 && second.abs() <= UNIT / 2.0);
+            assert!((v - first - second / UNIT).abs() <= 0.5 / UNIT);
         }
         assert_eq!((nearest(2.5), nearest(-3.5), nearest(-0.4)), (2.0, -4.0, 0.0));
     }

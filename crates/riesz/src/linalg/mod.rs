@@ -1,5 +1,5 @@
-//! The little linear algebra that kernel machines need, over the `faer` library. No type of that library
-//! appears in a signature, so it can be replaced here alone.
+//! The linear algebra of kernel machines, over the `faer` library. No type of that library appears in a
+//! public signature, so it can be replaced here alone.
 
 pub(crate) mod block_cg;
 pub(crate) mod exact_gram;
@@ -247,9 +247,9 @@ impl std::ops::IndexMut<(usize, usize)> for Matrix {
     }
 }
 
-/// How finely the library splits work among the threads of the current rayon pool. Its results depend on this
-/// number, and for matrix-vector products, triangular solves and eigenvectors they would differ with the
-/// number of threads if it followed them; a fixed one makes them the same for any.
+/// The number of parts into which the library splits work among the threads of the current rayon pool. Its
+/// results depend on this number; a fixed one makes the results of matrix-vector products, triangular solves
+/// and eigenvectors independent of the number of threads.
 fn par() -> Par {
     Par::rayon(16)
 }
@@ -262,8 +262,8 @@ const LANES: usize = 8;
 /// their sums pairwise (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2).
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     if a.len() > RUN {
-        let half = (a.len() / 2).next_multiple_of(RUN);
-        return dot(&a[..half], &b[..half]) + dot(&a[half..], &b[half..]);
+        let middle = (a.len() / 2).next_multiple_of(RUN);
+        return dot(&a[..middle], &b[..middle]) + dot(&a[middle..], &b[middle..]);
     }
     let mut lanes = [0.0; LANES];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -277,17 +277,17 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     (a + c) + (b + d) + tail
 }
 
-/// How many roundings, one after the other, a product takes in a [`dot`] of this length.
+/// The number of successive roundings of a product in a [`dot`] of this length.
 pub(crate) fn dot_roundings(len: usize) -> usize {
-    let own = len.min(RUN);
-    1 + (own / LANES).max(own % LANES) + 4 + len.div_ceil(RUN).next_power_of_two().ilog2() as usize
+    let run_len = len.min(RUN);
+    1 + (run_len / LANES).max(run_len % LANES) + 4 + len.div_ceil(RUN).next_power_of_two().ilog2() as usize
 }
 
 /// The Cholesky factor of a symmetric positive definite matrix, and what had to be added to get it.
 #[derive(Debug, Clone)]
 pub struct Cholesky {
     lower: Matrix,
-    /// What was added to every diagonal element; 0 if nothing was.
+    /// The number that was added to every diagonal element; 0 if nothing was added.
     pub jitter: f64,
 }
 
@@ -300,19 +300,19 @@ impl Cholesky {
     /// [`jitter`](Self::jitter). Cost n³/3.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`]; `what` names the matrix in the message.
-    pub fn new(matrix: Matrix, what: &'static str) -> Result<Self> {
+    /// [`Error::NotPositiveDefinite`]; `name` names the matrix in the message.
+    pub fn new(matrix: Matrix, name: &'static str) -> Result<Self> {
         let n = matrix.rows;
         let mean = (0..n).map(|i| matrix[(i, i)]).sum::<f64>() / n.max(1) as f64;
-        Self::with_jitter_scale(matrix, mean, what)
+        Self::with_jitter_scale(matrix, mean, name)
     }
 
-    /// The same with jitters relative to `mean`: the size of what the matrix is a difference of, for one that
-    /// may be small.
+    /// The factorisation as in [`new`](Self::new), with jitters relative to `mean` instead of the mean of the
+    /// diagonal: for a matrix that is a small difference of larger ones, the size of those.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_jitter_scale(matrix: Matrix, mean: f64, what: &'static str) -> Result<Self> {
+    pub fn with_jitter_scale(matrix: Matrix, mean: f64, name: &'static str) -> Result<Self> {
         let n = matrix.rows;
         let diagonal: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
         let mut lower = matrix;
@@ -331,7 +331,7 @@ impl Cholesky {
                 return Ok(Self { lower, jitter });
             }
         }
-        Err(Error::NotPositiveDefinite { what, size: n, jitter: JITTERS[JITTERS.len() - 1] * mean })
+        Err(Error::NotPositiveDefinite { matrix: name, size: n, jitter: JITTERS[JITTERS.len() - 1] * mean })
     }
 
     /// Size of the matrix.
@@ -380,7 +380,8 @@ impl Cholesky {
         faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b, par());
     }
 
-    /// The same for the first rows and columns of L, as many as B has rows.
+    /// Solves as [`solve_upper_in_place`](Self::solve_upper_in_place) does, for the leading rows and columns
+    /// of L, as many as B has rows.
     pub(crate) fn solve_first_upper_in_place(&self, b: &mut Matrix) {
         let n = b.rows();
         let upper = self.lower.view().submatrix(0, 0, n, n).transpose();
@@ -429,8 +430,9 @@ impl Cholesky {
         out
     }
 
-    /// No less than the norm of the inverse of `A`, nor than that of its absolute values: the smaller one of
-    /// the largest sum of these in a row and the Frobenius norm. Cost 2n³/3, in the room of some columns.
+    /// An upper bound on the norm of the inverse of `A`, and on that of its absolute values: the smaller one
+    /// of the largest row sum of absolute values and the Frobenius norm. Cost 2n³/3, with memory for a few
+    /// columns.
     pub(crate) fn inverse_norm(&self) -> f64 {
         use faer::linalg::triangular_solve::{
             solve_lower_triangular_in_place, solve_upper_triangular_in_place,
@@ -439,9 +441,9 @@ impl Cholesky {
         let n = self.size();
         let (mut sums, mut squares) = (vec![0.0; n], 0.0);
         for start in (0..n).step_by(COLUMNS) {
-            let own = COLUMNS.min(n - start);
-            // From the diagonal on down; what stands above it stands to its left, too.
-            let mut columns = Matrix::zeros(n - start, own);
+            let width = COLUMNS.min(n - start);
+            // From the diagonal downwards; the entries above it are those to its left, by symmetry.
+            let mut columns = Matrix::zeros(n - start, width);
             columns.add_diagonal(|_| 1.0);
             let lower = self.lower.view().submatrix(start, start, n - start, n - start);
             solve_lower_triangular_in_place(lower, columns.view_mut(), par());
@@ -450,7 +452,7 @@ impl Cholesky {
                 for (k, v) in columns.row(i - start).iter().enumerate() {
                     sums[i] += v.abs();
                     squares += v * v;
-                    if i >= start + own {
+                    if i >= start + width {
                         sums[start + k] += v.abs();
                         squares += v * v;
                     }
@@ -464,13 +466,13 @@ impl Cholesky {
     /// unless all are finite and those on the diagonal positive.
     pub fn from_packed(size: usize, packed: &[f64], jitter: f64) -> Option<Self> {
         let mut lower = Matrix::zeros(size, size);
-        let mut rest = packed;
+        let mut remaining = packed;
         for i in 0..size {
-            let (own, others) = rest.split_at_checked(i + 1)?;
-            lower.row_mut(i)[..=i].copy_from_slice(own);
-            rest = others;
+            let (entries, later_rows) = remaining.split_at_checked(i + 1)?;
+            lower.row_mut(i)[..=i].copy_from_slice(entries);
+            remaining = later_rows;
         }
-        let valid = rest.is_empty() && jitter >= 0.0 && jitter.is_finite();
+        let valid = remaining.is_empty() && jitter >= 0.0 && jitter.is_finite();
         let valid = valid && packed.iter().all(|l| l.is_finite()) && (0..size).all(|i| lower[(i, i)] > 0.0);
         valid.then_some(Self { lower, jitter })
     }
@@ -524,7 +526,7 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
         Default::default(),
     )
     .map_err(|_| Error::Overflow {
-        what: "the eigendecomposition".into(),
+        subject: "the eigendecomposition".into(),
         remedy: "check the kernel's parameters",
     })?;
     Ok((values, vectors))
@@ -552,7 +554,7 @@ pub fn eigenvalues(matrix: &Matrix) -> Result<Vec<(f64, f64)>> {
         Default::default(),
     )
     .map_err(|_| Error::Overflow {
-        what: "the eigenvalues".into(),
+        subject: "the eigenvalues".into(),
         remedy: "check the numbers of the matrix",
     })?;
     Ok(real.into_iter().zip(imaginary).collect())
@@ -580,7 +582,8 @@ mod tests {
         a
     }
 
-    /// Of fewer columns than are taken at a time, and of more; the lower triangle of sums is left as it was.
+    /// Norms and sums are correct for fewer and more columns than are processed at a time; the lower triangle
+    /// of sums stays unchanged.
     #[test]
     fn norms_of_inverses_and_sums_of_columns_are_those_of_the_whole() {
         for n in [5, 300] {
@@ -596,13 +599,14 @@ mod tests {
             sums.add_gram_of_columns(rows.transpose().data());
             let (start, added) = (spd(n), rows.gram_of_columns());
             for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                let more = if j >= i { added[(i, j)] } else { 0.0 };
-                assert!((sums[(i, j)] - start[(i, j)] - more).abs() < 1e-12);
+                let update = if j >= i { added[(i, j)] } else { 0.0 };
+                assert!((sums[(i, j)] - start[(i, j)] - update).abs() < 1e-12);
             }
         }
     }
 
-    /// Of equal numbers, which sums one by one round alike again and again, and of all lengths.
+    /// Inner products are within their bound for equal numbers, whose sums round in the same direction again
+    /// and again, and for all lengths.
     #[test]
     fn inner_products_keep_their_promise() {
         for n in (0..300).chain([1000, 12_345, 1 << 20]) {
@@ -633,13 +637,13 @@ mod tests {
 
     #[test]
     fn jitter_is_reported_and_bounded() {
-        let mut ones = Matrix::zeros(5, 5);
-        ones.data_mut().fill(1.0);
-        let factor = Cholesky::new(ones.clone(), "matrix").unwrap();
+        let mut singular = Matrix::zeros(5, 5);
+        singular.data_mut().fill(1.0);
+        let factor = Cholesky::new(singular.clone(), "matrix").unwrap();
         assert!(factor.jitter > 0.0 && factor.jitter <= 1e-7);
-        ones[(0, 0)] = -1.0;
+        singular[(0, 0)] = -1.0;
         assert!(matches!(
-            Cholesky::new(ones, "gram matrix"),
+            Cholesky::new(singular, "gram matrix"),
             Err(Error::NotPositiveDefinite { size: 5, .. })
         ));
     }
@@ -655,8 +659,8 @@ mod tests {
         };
         let with =
             |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work);
-        let one = with(1);
-        assert!([2, 3].iter().all(|&threads| with(threads) == one));
+        let single_thread = with(1);
+        assert!([2, 3].iter().all(|&threads| with(threads) == single_thread));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Column-major blocks for one thread of many: systems of one size, again and again, in memory that is kept.
+//! Dense column-major kernels for one thread of many: systems of one size are solved again and again in
+//! memory that is kept.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor;
@@ -24,7 +25,7 @@ pub(crate) fn cholesky_in_place(a: &mut [f64], n: usize) -> bool {
         && (0..n).all(|i| a[i * n + i].is_finite())
 }
 
-/// The same of matrices that take long, which can be stopped within a second.
+/// The [`cholesky`] factorisation for matrices that take long: it can be cancelled within a second.
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -34,18 +35,25 @@ pub(crate) fn cholesky_until(a: &mut [f64], n: usize, stop: &AtomicBool) -> Resu
     if width < n { cholesky_by_columns(a, n, width, stop) } else { Ok(cholesky_in_place(a, n)) }
 }
 
-/// So many columns at a time.
+/// The factorisation, `width` columns at a time.
 fn cholesky_by_columns(a: &mut [f64], n: usize, width: usize, stop: &AtomicBool) -> Result<bool> {
     let mut a = MatMut::from_column_major_slice_mut(a, n, n);
     for start in (0..n).step_by(width) {
         control::check_cancelled(stop)?;
-        // Of the columns from here on, the next few, less what those before explain of them.
+        // The next columns, after subtracting the part that the previous columns explain.
         let next = width.min(n - start);
         let (before, after) = a.rb_mut().split_at_col_mut(start);
-        let (before, mut own) =
+        let (before, mut panel) =
             (before.rb().subrows(start, n - start), after.subcols_mut(0, next).subrows_mut(start, n - start));
-        matmul::matmul(own.rb_mut(), Accum::Add, before, before.subrows(0, next).transpose(), -1.0, Par::Seq);
-        let (mut square, below) = own.split_at_row_mut(next);
+        matmul::matmul(
+            panel.rb_mut(),
+            Accum::Add,
+            before,
+            before.subrows(0, next).transpose(),
+            -1.0,
+            Par::Seq,
+        );
+        let (mut square, below) = panel.split_at_row_mut(next);
         let scratch = factor::cholesky_in_place_scratch::<f64>(next, Par::Seq, Default::default());
         let mut memory = MemBuffer::new(scratch);
         let memory = MemStack::new(&mut memory);
@@ -152,17 +160,17 @@ mod tests {
         let n = 50;
         let entry = |t: usize| (-((t / n) as f64 - (t % n) as f64).abs() / 9.0).exp();
         let matrix: Vec<f64> = (0..n * n).map(entry).collect();
-        let (mut whole, stop) = (matrix.clone(), AtomicBool::new(false));
-        assert!(cholesky_in_place(&mut whole, n));
+        let (mut expected, stop) = (matrix.clone(), AtomicBool::new(false));
+        assert!(cholesky_in_place(&mut expected, n));
         for width in [1, 7, 49, 50] {
             let mut parts = matrix.clone();
             assert!(cholesky_by_columns(&mut parts, n, width, &stop).unwrap());
             let lower = (0..n * n).filter(|t| t % n >= t / n);
-            assert!(lower.into_iter().all(|t| (parts[t] - whole[t]).abs() < 1e-13), "{width}");
+            assert!(lower.into_iter().all(|t| (parts[t] - expected[t]).abs() < 1e-13), "{width}");
             let mut indefinite = matrix.clone();
             indefinite[40 * n + 40] = -1.0;
             assert!(!cholesky_by_columns(&mut indefinite, n, width, &stop).unwrap());
         }
-        assert!(cholesky_by_columns(&mut whole, n, 7, &AtomicBool::new(true)).is_err());
+        assert!(cholesky_by_columns(&mut expected, n, 7, &AtomicBool::new(true)).is_err());
     }
 }

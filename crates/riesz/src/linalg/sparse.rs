@@ -1,4 +1,4 @@
-//! Matrices of mostly zeros.
+//! Sparse matrices in compressed column format.
 
 use rayon::prelude::*;
 
@@ -24,13 +24,13 @@ impl Sparse {
     /// there, and weights that are not finite.
     pub fn new(rows: usize, starts: Vec<usize>, places: Vec<usize>, weights: Vec<f64>) -> Result<Self> {
         let count = starts.last().copied().unwrap_or_default();
-        for (what, found) in [("the list of places", places.len()), ("the list of weights", weights.len())] {
-            if found != count {
+        for (name, actual) in [("the list of places", places.len()), ("the list of weights", weights.len())] {
+            if actual != count {
                 return Err(Error::Shape {
-                    what: what.into(),
+                    subject: name.into(),
                     unit: "numbers",
                     expected: count,
-                    found,
+                    actual,
                     why: "where the last column ends".into(),
                 });
             }
@@ -58,8 +58,8 @@ impl Sparse {
     ) -> Result<Self> {
         let (mut starts, mut places, mut weights) = (vec![0], Vec::new(), Vec::new());
         for column in columns {
-            let (own, with): (Vec<usize>, Vec<f64>) = column.into_iter().unzip();
-            places.extend(own);
+            let (column_rows, with): (Vec<usize>, Vec<f64>) = column.into_iter().unzip();
+            places.extend(column_rows);
             weights.extend(with);
             starts.push(places.len());
         }

@@ -1,15 +1,15 @@
-//! Skew functions of two items in a context that are linear in features of each: with f and h of items and φ
-//! of contexts,
+//! Skew functions of two items in a context that are linear in features of each. With features f and h of
+//! items and φ of contexts,
 //!
 //! ```text
 //! g(l, r, u) = Σ_c φ_c(u) [f_lᵀ V_c f_r + (h_l - h_r)ᵀ w_c],   V_c = -V_cᵀ,
 //! ```
 //!
-//! the w_c and upper triangles of the V_c standard normal beforehand. Then the covariance of two pairs is the
-//! [nested prior](super::PairKernel)'s, with `f_lᵀ f_r` for its generalised part, `h_lᵀ h_r` for all its
-//! utilities and `φ(u)ᵀ φ(u')` for its contexts. The posterior takes no matrix over duels here: Newton's
-//! method with conjugate gradients, whose products cost O(c (items q² + pairs q)) for q features of items and
-//! c of contexts.
+//! where the w_c and the upper triangles of the V_c are standard normal a priori. The prior covariance of two
+//! pairs is that of the [nested prior](super::PairKernel), with `f_lᵀ f_r` for its generalised part, `h_lᵀ
+//! h_r` for all its utilities and `φ(u)ᵀ φ(u')` for its contexts. The posterior needs no matrix over duels:
+//! it is computed by Newton's method with conjugate gradients, whose products cost O(c (items q² + pairs q))
+//! for q features of items and c of contexts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -27,10 +27,10 @@ use crate::simd::{Isa, LANES, Lanes, Simd, add_scaled, dispatch, fma};
 /// Newton steps allowed, and conjugate gradients in each.
 const MAX_NEWTON: usize = 60;
 const MAX_GRADIENTS: usize = 2000;
-/// What of a draw's right side is left: less than draws differ by.
+/// Tolerance of the linear solve for a posterior draw: less than the differences between draws.
 const DRAW_TOLERANCE: f64 = 1e-2;
 
-/// Of items and contexts.
+/// Features of items and contexts.
 pub(super) struct SkewFeatures {
     /// f, items × q; without columns where there is no generalised part.
     pub items: Matrix,
@@ -62,11 +62,11 @@ pub(super) struct SkewWeights {
 
 impl SkewWeights {
     pub fn zeros(q: usize, utilities: usize, levels: usize, contexts: usize) -> Self {
-        let of = |rows: usize| Matrix::zeros(rows, contexts);
+        let zero_effects = |rows: usize| Matrix::zeros(rows, contexts);
         Self {
             pairs: vec![Matrix::zeros(q, q); contexts],
-            utilities: of(utilities),
-            item_effects: of(levels),
+            utilities: zero_effects(utilities),
+            item_effects: zero_effects(levels),
         }
     }
 
@@ -92,8 +92,8 @@ impl SkewWeights {
         }
     }
 
-    fn multiply(&mut self, by: &Self) {
-        for (a, (_, b)) in self.parts_mut().zip(by.parts()) {
+    fn multiply(&mut self, other: &Self) {
+        for (a, (_, b)) in self.parts_mut().zip(other.parts()) {
             a.iter_mut().zip(b).for_each(|(a, b)| *a *= b);
         }
     }
@@ -123,51 +123,51 @@ impl SkewFeatures {
         SkewWeights::zeros(q, p, self.item_effects.rows(), self.contexts.cols())
     }
 
-    /// `g` of pairs: skew to the bit.
-    pub fn log_odds(&self, weights: &SkewWeights, met: &ComparedPairs) -> Vec<f64> {
+    /// `g` of pairs: exactly skew, also in floating point.
+    pub fn log_odds(&self, weights: &SkewWeights, compared: &ComparedPairs) -> Vec<f64> {
         let isa = Isa::detect();
         let mut scores = self.item_effects.transpose_times(&weights.item_effects);
         if self.utilities.cols() > 0 {
-            let more = self.utilities.matmul(&weights.utilities);
-            scores.data_mut().iter_mut().zip(more.data()).for_each(|(s, m)| *s += m);
+            let dense_scores = self.utilities.matmul(&weights.utilities);
+            scores.data_mut().iter_mut().zip(dense_scores.data()).for_each(|(s, m)| *s += m);
         }
         let ordered = |(l, r): Pair| if l <= r { (l, r, 1.0) } else { (r, l, -1.0) };
-        let each = || met.pairs.par_iter().zip(&met.contexts);
+        let pairs_in_contexts = || compared.pairs.par_iter().zip(&compared.contexts);
         let apart = |(&pair, &context): (&Pair, &usize)| {
             let (a, b, _) = ordered(pair);
-            let both = scores.row(a).iter().zip(scores.row(b)).zip(self.contexts.row(context));
-            both.map(|((a, b), phi)| phi * (a - b)).sum()
+            let terms = scores.row(a).iter().zip(scores.row(b)).zip(self.contexts.row(context));
+            terms.map(|((a, b), phi)| phi * (a - b)).sum()
         };
-        let mut all: Vec<f64> = each().map(apart).collect();
+        let mut log_odds: Vec<f64> = pairs_in_contexts().map(apart).collect();
         if self.items.cols() > 0 {
             for (c, pairs) in weights.pairs.iter().enumerate() {
-                let turned = self.items.matmul(pairs);
-                all.par_iter_mut().zip(each()).for_each(|(sum, (&pair, &context))| {
+                let transformed = self.items.matmul(pairs);
+                log_odds.par_iter_mut().zip(pairs_in_contexts()).for_each(|(sum, (&pair, &context))| {
                     let ((a, b, _), phi) = (ordered(pair), self.contexts[(context, c)]);
-                    *sum += phi * inner(isa, turned.row(a), self.items.row(b));
+                    *sum += phi * inner(isa, transformed.row(a), self.items.row(b));
                 });
             }
         }
-        all.par_iter_mut().zip(&met.pairs).for_each(|(g, &pair)| {
+        log_odds.par_iter_mut().zip(&compared.pairs).for_each(|(g, &pair)| {
             let (a, b, sign) = ordered(pair);
             *g = if a == b { 0.0 } else { *g * sign };
         });
-        all
+        log_odds
     }
 
-    /// The variance beforehand of g of a pair in a context, the inner product of its
+    /// The prior variance of g of a pair in a context, the inner product of its
     /// [evaluation](Self::evaluation) with itself.
     pub fn variance(&self, (l, r): Pair, context: usize) -> f64 {
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
         let generalised = dot(left, left) * dot(right, right) - dot(left, right).powi(2);
         let apart = self.utilities.row(l).iter().zip(self.utilities.row(r)).map(|(a, b)| (a - b) * (a - b));
-        let mut own: BTreeMap<usize, f64> = self.item_effects.column(l).collect();
-        self.item_effects.column(r).for_each(|(k, h)| *own.entry(k).or_default() -= h);
-        let utilities = apart.sum::<f64>() + own.values().map(|h| h * h).sum::<f64>();
+        let mut level_differences: BTreeMap<usize, f64> = self.item_effects.column(l).collect();
+        self.item_effects.column(r).for_each(|(k, h)| *level_differences.entry(k).or_default() -= h);
+        let utilities = apart.sum::<f64>() + level_differences.values().map(|h| h * h).sum::<f64>();
         dot(phi, phi) * (generalised + utilities)
     }
 
-    /// What gives g of a pair in a context as its inner product with the weights.
+    /// The weights whose inner product with a function's weights is g of this pair in this context.
     pub fn evaluation(&self, (l, r): Pair, context: usize) -> SkewWeights {
         let mut out = self.zeros();
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
@@ -192,20 +192,21 @@ impl SkewFeatures {
 /// Duels between items with features.
 pub(super) struct SkewModel<'d> {
     features: &'d SkewFeatures,
-    /// Of features of items, and of utilities.
+    /// Transposed features of items, and of utilities.
     transposed: [Matrix; 2],
-    met: &'d ComparedPairs,
-    /// Where the pairs of each item as the first one start.
+    compared: &'d ComparedPairs,
+    /// For each item, the first of the pairs in which it is the first item; pairs are in the order of their
+    /// first items.
     starts: Vec<usize>,
 }
 
 /// The mode of the posterior of the weights.
 pub(super) struct WeightMode {
     pub weights: SkewWeights,
-    /// By pair, the slope of the log likelihood.
+    /// For each pair, the first derivative of the log likelihood.
     pub alpha: Vec<f64>,
-    /// By pair, what the likelihood curves by.
-    pub curve: Vec<f64>,
+    /// For each pair, minus the second derivative of the log likelihood.
+    pub curvature: Vec<f64>,
     pub log_likelihood: f64,
     /// Newton steps, and products with the Hessian.
     pub steps: usize,
@@ -213,24 +214,24 @@ pub(super) struct WeightMode {
 }
 
 impl<'d> SkewModel<'d> {
-    /// Of pairs in the order of their first items.
-    pub fn new(features: &'d SkewFeatures, met: &'d ComparedPairs) -> Self {
+    /// A model of pairs that are in the order of their first items.
+    pub fn new(features: &'d SkewFeatures, compared: &'d ComparedPairs) -> Self {
         let items = features.items.rows();
         let mut starts = vec![0; items + 1];
-        met.pairs.iter().for_each(|p| starts[p.0 + 1] += 1);
+        compared.pairs.iter().for_each(|p| starts[p.0 + 1] += 1);
         (0..items).for_each(|i| starts[i + 1] += starts[i]);
         let transposed = [features.items.transpose(), features.utilities.transpose()];
-        Self { features, transposed, met, starts }
+        Self { features, transposed, compared, starts }
     }
 
     fn log_odds(&self, weights: &SkewWeights) -> Vec<f64> {
-        self.features.log_odds(weights, self.met)
+        self.features.log_odds(weights, self.compared)
     }
 
-    /// `Σ_p by_p φ_c f_l f_rᵀ` less its transpose, and `Σ_p by_p φ_c (h_l - h_r)`: the adjoint of
+    /// `Σ_p by_pair_p φ_c f_l f_rᵀ` minus its transpose, and `Σ_p by_pair_p φ_c (h_l - h_r)`: the adjoint of
     /// [`log_odds`](Self::log_odds).
     fn apply_transpose(&self, by_pair: &[f64]) -> SkewWeights {
-        let (f, phi, met) = (&self.features.items, &self.features.contexts, self.met);
+        let (f, phi, compared) = (&self.features.items, &self.features.contexts, self.compared);
         let (q, contexts) = (f.cols(), phi.cols());
         let isa = Isa::detect();
         let mut out = self.features.zeros();
@@ -239,17 +240,22 @@ impl<'d> SkewModel<'d> {
                 let mut sums = Matrix::zeros(f.rows(), q);
                 sums.data_mut().par_chunks_mut(q).enumerate().for_each(|(l, row)| {
                     for p in self.starts[l]..self.starts[l + 1] {
-                        add_scaled(isa, row, by_pair[p] * phi[(met.contexts[p], c)], f.row(met.pairs[p].1));
+                        add_scaled(
+                            isa,
+                            row,
+                            by_pair[p] * phi[(compared.contexts[p], c)],
+                            f.row(compared.pairs[p].1),
+                        );
                     }
                 });
-                let all = self.transposed[0].matmul(&sums);
+                let products = self.transposed[0].matmul(&sums);
                 out.data_mut().par_chunks_mut(q).enumerate().for_each(|(i, row)| {
-                    row.iter_mut().enumerate().for_each(|(j, v)| *v = all[(i, j)] - all[(j, i)]);
+                    row.iter_mut().enumerate().for_each(|(j, v)| *v = products[(i, j)] - products[(j, i)]);
                 });
             }
         }
         let mut sums = Matrix::zeros(f.rows(), contexts);
-        for ((&(l, r), &context), v) in met.pairs.iter().zip(&met.contexts).zip(by_pair) {
+        for ((&(l, r), &context), v) in compared.pairs.iter().zip(&compared.contexts).zip(by_pair) {
             for (item, sign) in [(l, 1.0), (r, -1.0)] {
                 sums.row_mut(item).iter_mut().zip(phi.row(context)).for_each(|(s, phi)| *s += sign * v * phi);
             }
@@ -261,7 +267,7 @@ impl<'d> SkewModel<'d> {
         out
     }
 
-    /// The mode, where so much of the slope at 0 is left.
+    /// The mode, where the gradient is `tolerance` times that at 0.
     ///
     /// # Errors
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -271,7 +277,7 @@ impl<'d> SkewModel<'d> {
         tolerance: f64,
         stop: &AtomicBool,
     ) -> Result<WeightMode> {
-        let n = self.met.pairs.len();
+        let n = self.compared.pairs.len();
         let mut weights = self.features.zeros();
         let mut g = vec![0.0; n];
         let mut value = likelihood.value(&g);
@@ -279,38 +285,38 @@ impl<'d> SkewModel<'d> {
         let (mut first, mut left, mut products) = (None, f64::INFINITY, 0);
         for steps in 0..MAX_NEWTON {
             check_cancelled(stop)?;
-            let here: Vec<Derivatives> = (0..n).map(|i| likelihood.at(i, g[i])).collect();
-            let alpha: Vec<f64> = here.iter().map(|d| d.slope).collect();
-            let curve: Vec<f64> = here.iter().map(|d| d.curve).collect();
+            let local: Vec<Derivatives> = (0..n).map(|i| likelihood.derivatives(i, g[i])).collect();
+            let alpha: Vec<f64> = local.iter().map(|d| d.first).collect();
+            let curve: Vec<f64> = local.iter().map(|d| d.curvature).collect();
             let target = self.apply_transpose(&alpha);
             let mut slope = target.clone();
             slope.add(-1.0, &weights);
             let size = slope.dot(&slope).sqrt();
-            let whole = *first.get_or_insert(size.max(1e-300));
-            left = size / whole;
+            let initial_size = *first.get_or_insert(size.max(1e-300));
+            left = size / initial_size;
             if left <= tolerance {
                 return Ok(WeightMode {
                     weights: target,
                     alpha,
-                    curve,
+                    curvature: curve,
                     log_likelihood: value,
                     steps,
                     products,
                 });
             }
-            let (step, own) = self.solve(&curve, &slope, left.sqrt().min(0.1), stop)?;
-            products += own;
+            let (step, n_products) = self.solve(&curve, &slope, left.sqrt().min(0.1), stop)?;
+            products += n_products;
             let step_g = self.log_odds(&step);
-            let (slant, bend, ahead) = (weights.dot(&weights), step.dot(&step), weights.dot(&step));
+            let (slant, step_norm, ahead) = (weights.dot(&weights), step.dot(&step), weights.dot(&step));
             let mut t = 1.0;
             loop {
                 let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(g, s)| g + t * s).collect();
-                let found = likelihood.value(&next_g);
-                let next = found - 0.5 * (slant + 2.0 * t * ahead + t * t * bend);
+                let next_value = likelihood.value(&next_g);
+                let next = next_value - 0.5 * (slant + 2.0 * t * ahead + t * t * step_norm);
                 // Near the mode the objective changes by less than its rounding error.
                 if next >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
                     weights.add(t, &step);
-                    (g, value, objective) = (next_g, found, next);
+                    (g, value, objective) = (next_g, next_value, next);
                     break;
                 }
                 t *= 0.5;
@@ -381,35 +387,35 @@ impl<'d> SkewModel<'d> {
         })
     }
 
-    /// The inverse of the Hessian's diagonal, as if contexts were drawn whatever the pairs are, and for the V
-    /// as if the two items of pairs were, whose features have no second moments with one another.
+    /// The inverse of the Hessian's diagonal under two independence assumptions: contexts are independent of
+    /// pairs, and, for the V, the two items of a pair are independent with uncorrelated features.
     fn preconditioner(&self, curve: &[f64]) -> SkewWeights {
         let SkewFeatures { items, utilities, item_effects: levels, contexts } = self.features;
         let mut out = self.features.zeros();
-        let (mut moments, mut around) = (vec![0.0; items.cols()], vec![0.0; contexts.cols()]);
-        let (mut apart, mut own) = (vec![0.0; utilities.cols()], vec![0.0; levels.rows()]);
+        let (mut moments, mut context_squares) = (vec![0.0; items.cols()], vec![0.0; contexts.cols()]);
+        let (mut apart, mut level_squares) = (vec![0.0; utilities.cols()], vec![0.0; levels.rows()]);
         let mut total = 0.0;
-        for ((&(l, r), &context), w) in self.met.pairs.iter().zip(&self.met.contexts).zip(curve) {
+        for ((&(l, r), &context), w) in self.compared.pairs.iter().zip(&self.compared.contexts).zip(curve) {
             total += w;
-            around.iter_mut().zip(contexts.row(context)).for_each(|(a, phi)| *a += w * phi * phi);
+            context_squares.iter_mut().zip(contexts.row(context)).for_each(|(a, phi)| *a += w * phi * phi);
             for ((m, l), r) in moments.iter_mut().zip(items.row(l)).zip(items.row(r)) {
                 *m += 0.5 * w * (l * l + r * r);
             }
             for ((a, l), r) in apart.iter_mut().zip(utilities.row(l)).zip(utilities.row(r)) {
                 *a += w * (l - r) * (l - r);
             }
-            levels.column(l).chain(levels.column(r)).for_each(|(k, h)| own[k] += w * h * h);
+            levels.column(l).chain(levels.column(r)).for_each(|(k, h)| level_squares[k] += w * h * h);
         }
         let total = f64::max(total, 1e-300);
-        around.iter_mut().for_each(|a| *a /= total);
-        for ((c, pairs), around) in out.pairs.iter_mut().enumerate().zip(&around) {
-            let inverse = |of: f64| 1.0 / (1.0 + around * of);
-            for (i, own) in moments.iter().enumerate() {
+        context_squares.iter_mut().for_each(|a| *a /= total);
+        for ((c, pairs), context_square) in out.pairs.iter_mut().enumerate().zip(&context_squares) {
+            let inverse = |moment: f64| 1.0 / (1.0 + context_square * moment);
+            for (i, first_moment) in moments.iter().enumerate() {
                 let row = pairs.row_mut(i).iter_mut().zip(&moments);
-                row.for_each(|(out, m)| *out = inverse(2.0 / total * (own * m)));
+                row.for_each(|(out, m)| *out = inverse(2.0 / total * (first_moment * m)));
             }
             apart.iter().enumerate().for_each(|(k, a)| out.utilities[(k, c)] = inverse(*a));
-            own.iter().enumerate().for_each(|(k, a)| out.item_effects[(k, c)] = inverse(*a));
+            level_squares.iter().enumerate().for_each(|(k, a)| out.item_effects[(k, c)] = inverse(*a));
         }
         out
     }

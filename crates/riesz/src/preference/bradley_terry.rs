@@ -12,11 +12,11 @@ use super::pair_kernel::{self, Pair, wide_columns};
 use super::paired_logistic::{PairedLogistic, PairedLogisticMode};
 use crate::control::RunControl;
 use crate::error::{Error, Result, listed};
-use crate::explanation::Fact;
 use crate::fit::hyperparameter_search::{self, SearchOptions};
 use crate::kernel::{Categorical, Kernel, Linear, Parameter};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::{Column, ColumnKind, Table};
 
@@ -24,7 +24,7 @@ use crate::table::{Column, ColumnKind, Table};
 /// bytes.
 const COVARIANCE: usize = 1000;
 
-/// How much coefficients are drawn to 0.
+/// Ridge on the coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AbilityRidge {
     /// λ of the penalty `½ λ Σ β²`, ≥ 0. At 0 the likelihood alone is maximised, where it has a maximum.
@@ -48,9 +48,9 @@ pub enum AbilityRidge {
 /// ```
 #[derive(Debug, Clone)]
 pub struct BradleyTerry {
-    /// How much coefficients are drawn to 0.
+    /// The ridge on the coefficients.
     pub ridge: AbilityRidge,
-    /// Set by another thread to give up.
+    /// Another thread sets this flag to stop the fit.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -60,8 +60,8 @@ pub struct BradleyTerryFit {
     /// The log odds that the left item wins over wide rows: of the items' names (`left_item`, `right_item`),
     /// or of their covariates.
     pub model: KernelExpansion,
-    /// How sure the coefficients are: the posterior given a ridge, of maximum likelihood the asymptotic
-    /// covariance. `None` for more than 1,000 coefficients.
+    /// Covariance of the coefficients: that of the posterior given a ridge, or the asymptotic covariance of
+    /// maximum likelihood. `None` for more than 1,000 coefficients.
     pub covariance: Option<PosteriorCovariance>,
     /// Abilities, one an item, whose sum is 0 (NaN where a maximum of the likelihood says nothing: for items
     /// without duels); or the coefficients of covariates, a unit of the column.
@@ -69,21 +69,21 @@ pub struct BradleyTerryFit {
     /// λ as it was used. That of covariates is for columns divided by their standard deviations among the
     /// items.
     pub ridge: f64,
-    /// Of the duels at the maximum.
+    /// The log likelihood of the duels at the maximum.
     pub log_likelihood: f64,
     /// Laplace's approximation of the log marginal likelihood, where the ridge was chosen by it.
     pub log_marginal_likelihood: Option<f64>,
     /// Newton steps, or evaluations of the marginal likelihood.
     pub steps: usize,
-    /// What people should know: several components, items that never won or never lost.
+    /// Notes for the user: several components, items that never won or never lost.
     pub notes: Vec<String>,
     differences: PairedLogistic,
     mode: PairedLogisticMode,
     /// Standard deviations of the parameters, where their covariance was made.
     errors: Option<Vec<f64>>,
-    /// What coefficients were divided by.
+    /// Units by which the coefficients were divided.
     units: Vec<f64>,
-    /// Items of the model by their numbers in the duels.
+    /// For each item of the duels its index in the model.
     places: Vec<Option<usize>>,
 }
 
@@ -93,8 +93,8 @@ impl BradleyTerry {
         Self { ridge, stop: Arc::default() }
     }
 
-    /// Abilities of items, which have these names. Cost a Newton step: some ten to a hundred times the number
-    /// of pairs that met; where the ridge is chosen items³ an evaluation (some ten).
+    /// Fits one ability per item; `names` are the items' names. Cost of a Newton step: some ten to a hundred
+    /// times the number of compared pairs; where the ridge is chosen, items³ per evaluation (some ten).
     ///
     /// # Errors
     /// [`Error::Target`] without a ridge where no maximum exists: for items that never won or never lost, and
@@ -115,41 +115,42 @@ impl BradleyTerry {
             }
             notes.push(format!("{problem}: only the ridge keeps abilities finite, or comparable"));
         }
-        // Of items without duels a maximum of the likelihood says nothing.
-        let met = duel_weights(duels);
-        let known: Vec<usize> = (0..names.len()).filter(|&i| !unpenalised || met[i] > 0.0).collect();
+        // The likelihood does not determine the abilities of items without duels.
+        let duel_weight = duel_weights(duels);
+        let known: Vec<usize> = (0..names.len()).filter(|&i| !unpenalised || duel_weight[i] > 0.0).collect();
         let mut places = vec![None; names.len()];
-        known.iter().enumerate().for_each(|(at, &i)| places[i] = Some(at));
+        known.iter().enumerate().for_each(|(index, &i)| places[i] = Some(index));
         let number = |i: usize| places[i].unwrap_or_default();
         let pairs = duels.pairs().iter().map(|&(l, r)| (number(l), number(r))).collect();
         let differences = PairedLogistic::of_items(known.len(), pairs, duels);
-        let found = self.solve(&differences)?;
-        let theta = &found.mode.theta;
-        let coef = places.iter().map(|at| at.map_or(f64::NAN, |at| theta[at])).collect();
+        let solution = self.solve(&differences)?;
+        let theta = &solution.mode.theta;
+        let coef = places.iter().map(|index| index.map_or(f64::NAN, |index| theta[index])).collect();
 
         // Every item against the first one, whose share in the sums is minus that of all others: its ability,
         // as abilities sum up to 0.
         let levels: Vec<String> = known.iter().map(|&i| names[i].clone()).collect();
         let columns =
             wide_columns(&[Column { name: "item".into(), kind: ColumnKind::Categorical { levels } }]);
-        let others = || 1..known.len();
-        let left = others().flat_map(|i| [i, 0]);
-        let values: Vec<f64> = left.chain(others().flat_map(|i| [0, i])).map(|i| i as f64).collect();
+        let after_first = || 1..known.len();
+        let left = after_first().flat_map(|i| [i, 0]);
+        let values: Vec<f64> = left.chain(after_first().flat_map(|i| [0, i])).map(|i| i as f64).collect();
         let points = Table::from_column_major(columns, 2 * (known.len() - 1), values)?;
         let factor = |column: usize| Kernel::from(Categorical { columns: [column], similarity: 0.0 });
-        let signed = others().flat_map(|i| [theta[i], -theta[i]]).collect();
-        let model = expansion("Bradley-Terry", factor(0) + factor(1), points, signed, duels, &found, &notes)?;
+        let signed = after_first().flat_map(|i| [theta[i], -theta[i]]).collect();
+        let model =
+            expansion("Bradley-Terry", factor(0) + factor(1), points, signed, duels, &solution, &notes)?;
         let mut errors = None;
         let covariance = if known.len() <= COVARIANCE {
-            let mut all = differences.covariance(&found.mode)?;
-            errors = Some(roots(&all));
-            let own = all.data().iter().sum::<f64>() / (known.len() * known.len()) as f64;
-            all.data_mut().iter_mut().for_each(|c| *c -= own);
+            let mut item_covariance = differences.covariance(&solution.mode)?;
+            errors = Some(roots(&item_covariance));
+            let grand_mean = item_covariance.data().iter().sum::<f64>() / (known.len() * known.len()) as f64;
+            item_covariance.data_mut().iter_mut().for_each(|c| *c -= grand_mean);
             let mut q = Matrix::zeros(model.support_points.rows(), model.support_points.rows());
-            for (i, j) in others().flat_map(|i| others().map(move |j| (i, j))) {
-                // Of differences all is told by those from the first item, as rows of the centred covariance
-                // sum up to 0.
-                let c = all[(i, j)];
+            for (i, j) in after_first().flat_map(|i| after_first().map(move |j| (i, j))) {
+                // Differences from the first item determine all others, because rows of the centred
+                // covariance sum up to 0.
+                let c = item_covariance[(i, j)];
                 for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
                     q[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
                 }
@@ -159,7 +160,7 @@ impl BradleyTerry {
             None
         };
         let units = vec![1.0; known.len()];
-        let BradleyTerrySolution { mode, ridge, value, steps } = found;
+        let BradleyTerrySolution { mode, ridge, value, steps } = solution;
         let log_likelihood = mode.log_likelihood;
         Ok(BradleyTerryFit {
             model,
@@ -178,8 +179,8 @@ impl BradleyTerry {
         })
     }
 
-    /// Abilities that are linear in the items' columns, which are numbers. Cost a Newton step: pairs times
-    /// columns, and columns³.
+    /// Fits abilities that are linear in the items' columns, which are numeric. Cost of a Newton step: pairs
+    /// times columns, and columns³.
     ///
     /// # Errors
     /// [`Error::WrongKind`] for categorical columns; [`Error::Target`] without a ridge for columns that
@@ -190,43 +191,46 @@ impl BradleyTerry {
             return Err(covariance_shape("the table of items", "rows", duels.items(), items.rows()));
         }
         if let Some(column) = items.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
-            let (found, expected) = ("categories", "numbers (write an indicator column for each level)");
-            return Err(Error::WrongKind { column: column.name.clone(), found, expected });
+            let (kind, expected) = ("categories", "numbers (write an indicator column for each level)");
+            return Err(Error::WrongKind { column: column.name.clone(), actual: kind, expected });
         }
         let (n, d) = (items.rows(), items.width());
         let (mut center, mut units) = (vec![0.0; d], vec![1.0; d]);
         for j in 0..d {
             let column = items.column(j);
             center[j] = column.iter().sum::<f64>() / n as f64;
-            let spread = (column.iter().map(|v| (v - center[j]).powi(2)).sum::<f64>() / n as f64).sqrt();
-            if spread > 1e-12 * center[j].abs() {
-                units[j] = spread;
+            let sd = (column.iter().map(|v| (v - center[j]).powi(2)).sum::<f64>() / n as f64).sqrt();
+            if sd > 1e-12 * center[j].abs() {
+                units[j] = sd;
             }
         }
-        let scaled = (0..n * d).map(|at| (items.get(at / d, at % d) - center[at % d]) / units[at % d]);
+        let scaled =
+            (0..n * d).map(|cell| (items.get(cell / d, cell % d) - center[cell % d]) / units[cell % d]);
         let x = Matrix::from_row_major(n, d, scaled.collect());
         let differences = PairedLogistic::of_features(x, duels);
-        let found = self.solve(&differences)?;
-        let theta = &found.mode.theta;
+        let solution = self.solve(&differences)?;
+        let theta = &solution.mode.theta;
         // Point j is one unit of column j ahead on the left and one behind on the right.
         let columns = wide_columns(items.columns());
-        let at = |j: usize, p: usize, sign: f64| center[j] + if j == p { sign * units[j] } else { 0.0 };
+        let coordinate =
+            |j: usize, p: usize, sign: f64| center[j] + if j == p { sign * units[j] } else { 0.0 };
         let values = (0..2 * d).flat_map(|j| {
             let sign = if j < d { 1.0 } else { -1.0 };
             (0..d).map(move |p| (j % d, p, sign))
         });
-        let points = Table::from_column_major(columns, d, values.map(|(j, p, s)| at(j, p, s)).collect())?;
+        let points =
+            Table::from_column_major(columns, d, values.map(|(j, p, s)| coordinate(j, p, s)).collect())?;
         let side = |first: usize| {
             let columns = (first..first + d).collect();
             Kernel::from(Linear { columns, center: center.clone(), scale: units.clone() })
         };
         let name = "linear Bradley-Terry";
-        let model = expansion(name, side(0) + side(d), points, theta.clone(), duels, &found, &[])?;
-        let mut q = differences.covariance(&found.mode)?;
+        let model = expansion(name, side(0) + side(d), points, theta.clone(), duels, &solution, &[])?;
+        let mut q = differences.covariance(&solution.mode)?;
         let errors = Some(roots(&q));
         q.data_mut().iter_mut().for_each(|v| *v = -*v);
         let coef = theta.iter().zip(&units).map(|(t, u)| t / u).collect();
-        let BradleyTerrySolution { mode, ridge, value, steps } = found;
+        let BradleyTerrySolution { mode, ridge, value, steps } = solution;
         let log_likelihood = mode.log_likelihood;
         Ok(BradleyTerryFit {
             model,
@@ -246,7 +250,7 @@ impl BradleyTerry {
     }
 
     fn solve(&self, differences: &PairedLogistic) -> Result<BradleyTerrySolution> {
-        let watch = RunControl { stop: &self.stop, progress: RunControl::nobody().progress };
+        let control = RunControl { stop: &self.stop, progress: RunControl::none().progress };
         if let AbilityRidge::Fixed(ridge) = self.ridge {
             if !(ridge.is_finite() && ridge >= 0.0) {
                 return Err(Error::parameter("ridge", ridge, "it is finite and not negative"));
@@ -261,31 +265,31 @@ impl BradleyTerry {
             let z = (theta[0] - start[0].log_value) / 3.0;
             Ok((value - 0.5 * z * z, vec![slope - z / 3.0]))
         };
-        let found =
-            hyperparameter_search::maximise(&start, 0..1, SearchOptions::default(), watch, objective)?;
-        let ridge = found.theta[0].exp();
+        let optimum =
+            hyperparameter_search::maximise(&start, 0..1, SearchOptions::default(), control, objective)?;
+        let ridge = optimum.theta[0].exp();
         let (value, _) = differences.evidence(ridge, &self.stop)?;
         let mode = differences.mode(ridge, &self.stop)?;
-        Ok(BradleyTerrySolution { mode, ridge, value: Some(value), steps: found.evaluations })
+        Ok(BradleyTerrySolution { mode, ridge, value: Some(value), steps: optimum.evaluations })
     }
 }
 
 impl BradleyTerryFit {
-    /// Standard deviations of [`coef`](Self::coef). Those of abilities are around a mean of 0 of all, unless
-    /// a ridge says where 0 is. Cost coefficients³ where there are more than 1,000.
+    /// Standard deviations of [`coef`](Self::coef). Those of abilities refer to a mean ability of 0, unless a
+    /// ridge fixes the origin. Cost coefficients³ where there are more than 1,000.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
     pub fn std_errors(&self) -> Result<Vec<f64>> {
-        let all = match &self.errors {
+        let deviations = match &self.errors {
             Some(errors) => errors,
             None => &roots(&self.differences.covariance(&self.mode)?),
         };
-        let own = |i: usize| all[i];
+        let error_of = |i: usize| deviations[i];
         Ok(if self.places.is_empty() {
-            self.units.iter().enumerate().map(|(j, unit)| own(j) / unit).collect()
+            self.units.iter().enumerate().map(|(j, unit)| error_of(j) / unit).collect()
         } else {
-            self.places.iter().map(|at| at.map_or(f64::NAN, own)).collect()
+            self.places.iter().map(|index| index.map_or(f64::NAN, error_of)).collect()
         })
     }
 
@@ -306,16 +310,16 @@ impl BradleyTerryFit {
         Ok((self.coef.clone(), self.differences.covariance(&self.mode)?))
     }
 
-    /// The differences of abilities, and their standard deviations: for items by their numbers in the duels.
-    /// Cost coefficients³ where there are 3,000 at most; otherwise conjugate gradients, some hundred times
-    /// the number of pairs that met, each.
+    /// The differences of abilities with their standard deviations, for items by their indices in the duels.
+    /// Cost coefficients³ where there are at most 3,000; otherwise conjugate gradients for each, some hundred
+    /// times the number of compared pairs.
     ///
     /// # Errors
     /// [`Error::Parameter`] for items that are not there, or had no duels while there is no ridge;
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn differences(&self, pairs: &[Pair], stop: &AtomicBool) -> Result<Vec<(f64, f64)>> {
         let place = |item: usize| match self.places.get(item) {
-            Some(Some(at)) => Ok(*at),
+            Some(Some(index)) => Ok(*index),
             Some(None) => Err(Error::parameter(
                 "item",
                 item,
@@ -332,11 +336,11 @@ impl BradleyTerryFit {
 
     /// The mean and covariance of the log odds of wide rows, where it is known.
     pub fn posterior(&self) -> Option<Posterior<'_>> {
-        self.covariance.as_ref().map(|covariance| Posterior::of(&self.model, covariance))
+        self.covariance.as_ref().map(|covariance| Posterior::new_unchecked(&self.model, covariance))
     }
 }
 
-/// Of the diagonal.
+/// Square roots of the diagonal.
 fn roots(covariance: &Matrix) -> Vec<f64> {
     (0..covariance.rows()).map(|i| covariance[(i, i)].max(0.0).sqrt()).collect()
 }
@@ -349,11 +353,17 @@ struct BradleyTerrySolution {
     steps: usize,
 }
 
-fn covariance_shape(what: &str, unit: &'static str, expected: usize, found: usize) -> Error {
-    Error::Shape { what: what.into(), unit, expected, found, why: "one an item of the duels".into() }
+fn covariance_shape(subject: &str, unit: &'static str, expected: usize, count: usize) -> Error {
+    Error::Shape {
+        subject: subject.into(),
+        unit,
+        expected,
+        actual: count,
+        why: "one an item of the duels".into(),
+    }
 }
 
-/// What is known of coefficients that have their covariance as a whole, of which none is a prior.
+/// A posterior covariance given by a whole matrix of coefficients, without a prior part.
 fn covariance_from_matrix(q: Matrix) -> PosteriorCovariance {
     PosteriorCovariance {
         prior_scale: 0.0,
@@ -370,32 +380,32 @@ fn expansion(
     points: Table,
     coef: Vec<f64>,
     duels: &Duels,
-    found: &BradleyTerrySolution,
+    solution: &BradleyTerrySolution,
     notes: &[String],
 ) -> Result<KernelExpansion> {
     let mut card = vec![
-        Fact::new("model", name),
-        Fact::new("duels", duels.count()),
-        Fact::measured("ridge", found.ridge),
-        Fact::measured("log likelihood", found.mode.log_likelihood),
+        CardEntry::new("model", name),
+        CardEntry::new("duels", duels.count()),
+        CardEntry::measured("ridge", solution.ridge),
+        CardEntry::measured("log likelihood", solution.mode.log_likelihood),
     ];
-    card.extend(found.value.map(|value| Fact::measured("log marginal likelihood", value)));
-    card.extend(notes.iter().map(|note| Fact::new("note", note)));
+    card.extend(solution.value.map(|value| CardEntry::measured("log marginal likelihood", value)));
+    card.extend(notes.iter().map(|note| CardEntry::new("note", note)));
     pair_kernel::model(kernel, points, coef, Link::Logistic, card)
 }
 
-/// How much duels weigh that each item was in.
+/// For each item, the total weight of its duels.
 fn duel_weights(duels: &Duels) -> Vec<f64> {
-    let mut all = vec![0.0; duels.items()];
+    let mut item_weights = vec![0.0; duels.items()];
     for (&(l, r), weight) in duels.pairs().iter().zip(duels.weight()) {
-        all[l] += weight;
-        all[r] += weight;
+        item_weights[l] += weight;
+        item_weights[r] += weight;
     }
-    all
+    item_weights
 }
 
-/// Why the likelihood of abilities has no maximum, if it has none: a graph of several components, items that
-/// never won or lost, or groups without wins over the others.
+/// The reason why the likelihood of abilities has no maximum, if it has none: a graph of several components,
+/// items that never won or lost, or groups without wins over the others.
 fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
     let components = duels.components();
     if components.len() > 1 {
@@ -415,22 +425,25 @@ fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
             lost[loser] += share;
         }
     }
-    let few = |what: &str, by: &[f64], other: &[f64]| {
-        let own: Vec<&str> =
-            (0..names.len()).filter(|&i| by[i] == 0.0 && other[i] > 0.0).map(|i| &names[i][..]).collect();
-        let more = if own.len() > 5 { ", …" } else { "" };
-        let shown = own.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-        (!own.is_empty()).then(|| format!("{} never {what} ({shown}{more})", count(own.len())))
+    let describe_group = |verb: &str, counts: &[f64], other: &[f64]| {
+        let group_names: Vec<&str> =
+            (0..names.len()).filter(|&i| counts[i] == 0.0 && other[i] > 0.0).map(|i| &names[i][..]).collect();
+        let ellipsis = if group_names.len() > 5 { ", …" } else { "" };
+        let shown = group_names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+        (!group_names.is_empty())
+            .then(|| format!("{} never {verb} ({shown}{ellipsis})", count(group_names.len())))
     };
-    let alone: Vec<String> =
-        [few("won", &won, &lost), few("lost", &lost, &won)].into_iter().flatten().collect();
-    if !alone.is_empty() {
-        return Some(alone.join(" and "));
+    let one_sided: Vec<String> = [describe_group("won", &won, &lost), describe_group("lost", &lost, &won)]
+        .into_iter()
+        .flatten()
+        .collect();
+    if !one_sided.is_empty() {
+        return Some(one_sided.join(" and "));
     }
     let group = duels.winless_items()?;
     let shown = group.iter().take(5).map(|&i| &names[i][..]).collect::<Vec<_>>().join(", ");
-    let more = if group.len() > 5 { ", …" } else { "" };
-    Some(format!("{} ({shown}{more}) never beat any of the others", count(group.len())))
+    let ellipsis = if group.len() > 5 { ", …" } else { "" };
+    Some(format!("{} ({shown}{ellipsis}) never beat any of the others", count(group.len())))
 }
 
 fn count(items: usize) -> String {

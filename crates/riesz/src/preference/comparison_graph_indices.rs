@@ -1,8 +1,8 @@
-//! Indices of who met whom and who won, without any model: SpecR and the clustering of the comparison graph.
+//! Model-free indices of the comparison graph and of its outcomes: SpecR and the clustering coefficient.
 //!
-//! Both were read as measures of whether there is a ranking. They measure for the most part who met whom: a
-//! perfect ranking and mere coins have nearly the same values on the same graph. So they are never given
-//! without these two.
+//! Both have been used to measure whether there is a ranking. They mostly depend on which pairs were
+//! compared: a perfect ranking and fair coins have nearly the same values on the same graph. Therefore each
+//! index is returned with these two references.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::linalg::{Matrix, eigenvalues};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal, hash};
 
-/// What an index is on the same comparison graph if outcomes are made up.
+/// The distribution of an index on the same comparison graph with simulated outcomes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reference {
     /// The mean over draws.
@@ -28,23 +28,23 @@ pub struct Reference {
 pub struct SpecR {
     /// The index of the duels, at most 1, which a complete and perfect ranking has.
     pub value: f64,
-    /// Of a perfect ranking in random order, on the same graph.
+    /// Reference: a perfect ranking in random order, on the same graph.
     pub ranking: Reference,
-    /// Of a fair coin a duel, on the same graph.
+    /// Reference: a fair coin for each duel, on the same graph.
     pub coins: Reference,
     /// The average clustering of the graph, which does not depend on outcomes at all.
     pub average_clustering: f64,
-    /// How many rankings and coins were drawn.
+    /// The number of rankings and of coin sequences that were drawn.
     pub draws: usize,
 }
 
 impl SpecR {
-    /// Of duels, with references from so many seeded draws. Cost of eigenvalues, some 10 N³ for N items, for
-    /// each of 2 draws + 1.
+    /// The index of the duels, with references from `draws` seeded draws each. Cost: eigenvalues, some 10 N³
+    /// for N items, for each of 2 draws + 1.
     ///
     /// # Errors
     /// [`Error::Parameter`] for fewer than 2 draws; [`Error::Interrupted`].
-    pub fn of(duels: &Duels, draws: usize, seed: u64, stop: &AtomicBool) -> Result<Self> {
+    pub fn from_duels(duels: &Duels, draws: usize, seed: u64, stop: &AtomicBool) -> Result<Self> {
         if draws < 2 {
             return Err(Error::parameter("draws", draws, "a standard deviation takes 2 draws or more"));
         }
@@ -60,9 +60,9 @@ impl SpecR {
                 };
                 spec_r(&win_shares(duels, &outcome))
             };
-            let all = (0..draws).into_par_iter().map(draw).collect::<Result<Vec<f64>>>()?;
-            let mean = all.iter().sum::<f64>() / draws as f64;
-            let squares: f64 = all.iter().map(|v| (v - mean).powi(2)).sum();
+            let draws_of_index = (0..draws).into_par_iter().map(draw).collect::<Result<Vec<f64>>>()?;
+            let mean = draws_of_index.iter().sum::<f64>() / draws as f64;
+            let squares: f64 = draws_of_index.iter().map(|v| (v - mean).powi(2)).sum();
             Ok(Reference { mean, sd: (squares / (draws - 1) as f64).sqrt() })
         };
         let average_clustering = average_clustering(duels);
@@ -119,8 +119,8 @@ pub fn spec_r(wins: &Matrix) -> Result<f64> {
     laplacian.add_diagonal(|i| degrees[i]);
     let steps: Vec<(f64, f64)> = (0..n).map(|i| (i as f64, 0.0)).collect();
     let degrees: Vec<(f64, f64)> = degrees.into_iter().map(|d| (d, 0.0)).collect();
-    let off = hausdorff(&eigenvalues(&laplacian)?, &steps) + hausdorff(&degrees, &steps);
-    Ok(1.0 - off / (2.0 * (n as f64 - 1.0)))
+    let distance = hausdorff(&eigenvalues(&laplacian)?, &steps) + hausdorff(&degrees, &steps);
+    Ok(1.0 - distance / (2.0 * (n as f64 - 1.0)))
 }
 
 /// The Hausdorff distance of two sets of complex numbers: the farthest that anyone of either is from the
@@ -134,23 +134,28 @@ fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     farthest(a, b).max(farthest(b, a))
 }
 
-/// The average over items of how many pairs of those whom it met have met each other (Watts and Strogatz
-/// 1998); 0 for an item that met fewer than two. Cost O(Σ degree²).
+/// The average over items of the share of pairs of their opponents that were compared with each other (Watts
+/// and Strogatz 1998); 0 for an item with fewer than two opponents. Cost O(Σ degree²).
 pub fn average_clustering(duels: &Duels) -> f64 {
     let n = duels.items();
-    let mut met = vec![Vec::new(); n];
+    let mut opponents = vec![Vec::new(); n];
     for &(l, r) in duels.pairs() {
-        met[l].push(r);
-        met[r].push(l);
+        opponents[l].push(r);
+        opponents[r].push(l);
     }
-    met.iter_mut().for_each(|own| own.sort_unstable());
-    let of = |own: &Vec<usize>| {
-        let k = own.len();
+    opponents.iter_mut().for_each(|opponents_of_item| opponents_of_item.sort_unstable());
+    let clustering_of = |opponents_of_item: &Vec<usize>| {
+        let k = opponents_of_item.len();
         if k < 2 {
             return 0.0;
         }
-        let among = |a: usize| own[a + 1..].iter().filter(|c| met[own[a]].binary_search(c).is_ok()).count();
+        let among = |a: usize| {
+            opponents_of_item[a + 1..]
+                .iter()
+                .filter(|c| opponents[opponents_of_item[a]].binary_search(c).is_ok())
+                .count()
+        };
         2.0 * (0..k).map(among).sum::<usize>() as f64 / (k * (k - 1)) as f64
     };
-    met.iter().map(of).sum::<f64>() / n as f64
+    opponents.iter().map(clustering_of).sum::<f64>() / n as f64
 }

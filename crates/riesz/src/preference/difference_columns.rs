@@ -1,4 +1,4 @@
-//! Explained duels by what tells their items apart: one column a property, for plots that colour by it and
+//! Explained duels as differences of their items: one column per property, for plots that colour by it and
 //! labels that name it.
 
 use std::collections::BTreeSet;
@@ -8,39 +8,39 @@ use crate::error::Result;
 use crate::explanation::Explanation;
 use crate::table::{Column, ColumnKind, Player, Table};
 
-/// What is added to the name of a column whose numbers are differences.
+/// Suffix of the names of columns whose numbers are differences.
 const DIFFERENCE_SUFFIX: &str = ", left − right";
 
-/// The same explanation, whose data are the differences of the items: the left item's number less the right
-/// one's, under the column's name and `, left − right`; for categories `left / right`; and the contexts as
-/// they are.
+/// The explanation with the differences of the items as data: the left item's number minus the right one's,
+/// in a column named after the original with `, left − right`; for categories `left / right`; and the
+/// contexts unchanged.
 ///
 /// # Errors
 /// [`Error::Parameter`](crate::Error::Parameter) for rows that are no duels.
 pub fn differences(explanation: &Explanation) -> Result<Explanation> {
     let data = &explanation.data;
-    let sides = LeftRightColumns::of(data.columns())?;
+    let sides = LeftRightColumns::from_columns(data.columns())?;
     let (mut columns, mut values) = (Vec::new(), Vec::new());
-    // Of each old column the new one.
+    // For each old column the index of the new one.
     let mut place = vec![0; data.width()];
     let items = sides.items(data.columns());
     for ((mut column, &l), &r) in items.into_iter().zip(&sides.left).zip(&sides.right) {
         (place[l], place[r]) = (columns.len(), columns.len());
-        let both = || data.column(l).iter().zip(data.column(r));
+        let both_sides = || data.column(l).iter().zip(data.column(r));
         match &column.kind {
             ColumnKind::Numeric => {
-                // It would look like a number of one item.
+                // Without the suffix the number would look like that of one item.
                 column.name += DIFFERENCE_SUFFIX;
-                values.extend(both().map(|(l, r)| l - r));
+                values.extend(both_sides().map(|(l, r)| l - r));
             }
             ColumnKind::Categorical { levels } => {
                 let name =
                     |(l, r): (&f64, &f64)| format!("{} / {}", levels[*l as usize], levels[*r as usize]);
-                let met: BTreeSet<String> = both().map(name).collect();
-                let met: Vec<String> = met.into_iter().collect();
-                let code = |own: String| met.binary_search(&own).map_or(0.0, |at| at as f64);
-                values.extend(both().map(name).map(code));
-                column.kind = ColumnKind::Categorical { levels: met };
+                let labels: BTreeSet<String> = both_sides().map(name).collect();
+                let labels: Vec<String> = labels.into_iter().collect();
+                let code = |label: String| labels.binary_search(&label).map_or(0.0, |index| index as f64);
+                values.extend(both_sides().map(name).map(code));
+                column.kind = ColumnKind::Categorical { levels: labels };
             }
         }
         columns.push(column);

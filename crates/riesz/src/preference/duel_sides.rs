@@ -1,6 +1,6 @@
-//! What an item is in a duel besides its own columns: at home or not, and itself, whatever its columns say.
-//! Both are further columns of the item, so that a model of duels needs to know of neither: each item that
-//! was at home and away is two rows of the table that it is fitted to.
+//! Side effects of duels: playing at home, and the identity of an item apart from its columns. Both become
+//! further columns of the items, so that a model of duels needs no special case: an item that played at home
+//! and away is two rows of the table to which the model is fitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ const START_SHARE: f64 = 2.25;
 pub const HOME: &str = "home";
 /// The column of the item's name.
 pub const ID: &str = "id";
-/// What the item on the right is called if it is none of those that a model was fitted to; the left one is
-/// [`UNKNOWN_LEVEL`]. They are different items.
+/// Level of the right item if the model was not fitted to it; that of the left one is [`UNKNOWN_LEVEL`]. The
+/// two levels differ.
 pub const UNSEEN_RIGHT: &str = "(unseen, right)";
 
 /// The side that is at home in a duel.
@@ -42,7 +42,7 @@ pub struct DuelEntries {
     /// The kernel of their utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at home,
     /// and ability that the items' columns do not tell (random effects, as of Bradley and Terry's model).
     /// `None` if neither is asked for.
-    pub alone: Option<Kernel>,
+    pub extra_utility_kernel: Option<Kernel>,
 }
 
 /// Rows for duels in which somebody is at `home`, or whose items have `names` of their own (one an item);
@@ -63,13 +63,13 @@ pub fn prepare_entries(
         .into_iter()
         .chain(home.map(|h| ("home", left.len(), h.len(), "one a duel")))
         .chain(names.map(|n| ("the list of names", items.rows(), n.len(), "one an item")));
-    for (what, expected, found, why) in lengths {
-        if found != expected {
+    for (list, expected, length, why) in lengths {
+        if length != expected {
             return Err(Error::Shape {
-                what: what.into(),
+                subject: list.into(),
                 unit: "entries",
                 expected,
-                found,
+                actual: length,
                 why: why.into(),
             });
         }
@@ -97,25 +97,25 @@ pub fn prepare_entries(
     let sides: Vec<[(usize, bool); 2]> = sides.collect();
     if home.is_none() && names.is_none() {
         let (left, right) = (left.to_vec(), right.to_vec());
-        return Ok(DuelEntries { table: items.clone(), left, right, alone: None });
+        return Ok(DuelEntries { table: items.clone(), left, right, extra_utility_kernel: None });
     }
     let mut rows: BTreeMap<(usize, bool), usize> = sides.iter().flatten().map(|key| (*key, 0)).collect();
     rows.values_mut().enumerate().for_each(|(place, row)| *row = place);
     let numbers: Vec<usize> = rows.keys().map(|(item, _)| *item).collect();
-    let own = items.select_rows(&numbers);
+    let item_rows = items.select_rows(&numbers);
     let mut columns = items.columns().to_vec();
-    let mut values = own.column_major().to_vec();
-    let mut alone: Vec<Kernel> = Vec::new();
+    let mut values = item_rows.column_major().to_vec();
+    let mut extra_kernels: Vec<Kernel> = Vec::new();
     if home.is_some() {
-        let at = columns.len();
-        let linear = Linear { columns: vec![at], center: vec![0.0], scale: vec![1.0] };
-        alone.push(START_SHARE * Kernel::from(linear));
+        let column = columns.len();
+        let linear = Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] };
+        extra_kernels.push(START_SHARE * Kernel::from(linear));
         columns.push(Column::numeric(HOME));
         values.extend(rows.keys().map(|(_, home)| f64::from(u8::from(*home))));
     }
     if let Some(names) = names {
-        let at = columns.len();
-        alone.push(START_SHARE * Kernel::from(Categorical { columns: [at], similarity: 0.0 }));
+        let column = columns.len();
+        extra_kernels.push(START_SHARE * Kernel::from(Categorical { columns: [column], similarity: 0.0 }));
         let mut levels = names.to_vec();
         levels.extend([UNKNOWN_LEVEL, UNSEEN_RIGHT].map(String::from));
         columns.push(Column { name: ID.into(), kind: ColumnKind::Categorical { levels } });
@@ -124,13 +124,13 @@ pub fn prepare_entries(
     let place = |(item, home): (usize, bool)| rows[&(item, home)];
     Ok(DuelEntries {
         table: Table::from_column_major(columns, numbers.len(), values)?,
-        left: sides.iter().map(|own| place(own[0])).collect(),
-        right: sides.iter().map(|own| place(own[1])).collect(),
-        alone: alone.into_iter().reduce(|a, b| a + b),
+        left: sides.iter().map(|side| place(side[0])).collect(),
+        right: sides.iter().map(|side| place(side[1])).collect(),
+        extra_utility_kernel: extra_kernels.into_iter().reduce(|a, b| a + b),
     })
 }
 
-/// Whether duels tell how much being at home is worth.
+/// Checks that the duels determine the advantage of playing at home.
 fn home_is_informative(home: &[HomeSide], outcome: &[f64]) -> Result<()> {
     let won = |(home, won): (&HomeSide, &f64)| match home {
         HomeSide::Left => Some(*won),
@@ -138,14 +138,14 @@ fn home_is_informative(home: &[HomeSide], outcome: &[f64]) -> Result<()> {
         HomeSide::Nobody => None,
     };
     let at_home: Vec<f64> = home.iter().zip(outcome).filter_map(won).collect();
-    let all = |end: f64| at_home.iter().all(|won| *won == end);
+    let all_ended = |end: f64| at_home.iter().all(|won| *won == end);
     let (value, allowed) = match at_home.len() {
         0 => (
             "nobody in all duels".to_string(),
             "an advantage of being at home takes duels with a home: leave it out",
         ),
-        n if all(1.0) || all(0.0) => {
-            let end = if all(1.0) { "won" } else { "lost" };
+        n if all_ended(1.0) || all_ended(0.0) => {
+            let end = if all_ended(1.0) { "won" } else { "lost" };
             let allowed =
                 "how large its advantage is cannot be told from duels that all end alike: leave it out";
             (format!("a side that {end} all {n} duels"), allowed)

@@ -1,5 +1,5 @@
-//! Who beat whom, in the form that models learn from: each pair of items once, with what share of its duels
-//! was won by whom.
+//! Duels in the form that models learn from: each compared pair of items once, with the share of its duels
+//! that the left item won.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
-/// The most that all duels together count: beyond, their covariances leave the range of doubles.
-const MOST: f64 = 1e100;
+/// Largest total weight of all duels: beyond it, covariances leave the range of doubles.
+const MAX_TOTAL_WEIGHT: f64 = 1e100;
 
 /// Duels between items that are numbered from 0.
 ///
@@ -47,7 +47,7 @@ pub struct Contexts {
     pub rows: Vec<usize>,
 }
 
-/// What is summed over the duels of a pair.
+/// Sums over the duels of a pair.
 #[derive(Default)]
 struct Sums {
     won: f64,
@@ -56,8 +56,8 @@ struct Sums {
 }
 
 impl Duels {
-    /// Of each duel the items on either side, how it ended (1: the left item won, 0: the right one; ½: a
-    /// tie), and how much it counts, by default 1.
+    /// Duels given by the items on the left and on the right, the outcome (1: the left item won, 0: the right
+    /// one; ½: a tie), and the weight of each, by default 1.
     ///
     /// # Errors
     /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there,
@@ -72,8 +72,8 @@ impl Duels {
         Self::pairs_in_contexts(items, (left, right), outcome, weight, None)
     }
 
-    /// The same of duels in contexts, a row a duel: surfaces, seasons, who judged. A pair is then counted
-    /// once in each different context.
+    /// Duels in contexts, with one row of `contexts` per duel: surfaces, seasons, judges. A pair is then
+    /// counted once in each different context.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -86,16 +86,17 @@ impl Duels {
         contexts: &Table,
     ) -> Result<Self> {
         if contexts.rows() != left.len() {
-            let (expected, found, why) = (left.len(), contexts.rows(), "one a duel".into());
+            let (expected, rows_of_contexts, why) = (left.len(), contexts.rows(), "one a duel".into());
             return Err(Error::Shape {
-                what: "the table of contexts".into(),
+                subject: "the table of contexts".into(),
                 unit: "rows",
                 expected,
-                found,
+                actual: rows_of_contexts,
                 why,
             });
         }
-        // Each row's number among the different ones, which are in the order of their first duels. (-0 is 0.)
+        // The index of each row among the distinct ones, which are in the order of their first duels. (-0 is
+        // 0.)
         let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
         let (mut first, mut rows) = (Vec::new(), Vec::new());
         for i in 0..contexts.rows() {
@@ -124,21 +125,27 @@ impl Duels {
     ) -> Result<Self> {
         let count = left.len();
         let lengths = [("right", right.len()), ("outcome", outcome.len())];
-        for (what, found) in lengths.into_iter().chain(weight.map(|w| ("weight", w.len()))) {
-            if found != count {
+        for (list, length) in lengths.into_iter().chain(weight.map(|w| ("weight", w.len()))) {
+            if length != count {
                 let why = "one a duel".into();
-                return Err(Error::Shape { what: what.into(), unit: "numbers", expected: count, found, why });
+                return Err(Error::Shape {
+                    subject: list.into(),
+                    unit: "numbers",
+                    expected: count,
+                    actual: length,
+                    why,
+                });
             }
         }
         if count == 0 {
-            return Err(Error::TooFew { what: "the table of duels".into(), needed: 1, unit: "duel is" });
+            return Err(Error::TooFew { subject: "the table of duels".into(), needed: 1, unit: "duel is" });
         }
-        let mut all: BTreeMap<((usize, usize), usize), Sums> = BTreeMap::new();
+        let mut sums_by_pair: BTreeMap<((usize, usize), usize), Sums> = BTreeMap::new();
         let mut has_shares = false;
         for (i, ((&l, &r), &won)) in left.iter().zip(right).zip(outcome).enumerate() {
             let weight = weight.map_or(1.0, |w| w[i]);
-            let bad = |what: &str, value: String, allowed: String| {
-                Err(Error::parameter(format!("{what} of duel {}", i + 1), value, allowed))
+            let bad = |quantity: &str, value: String, allowed: String| {
+                Err(Error::parameter(format!("{quantity} of duel {}", i + 1), value, allowed))
             };
             if let Some(item) = [l, r].into_iter().find(|item| *item >= items) {
                 return bad("item", item.to_string(), format!("there are {items} items, from 0"));
@@ -159,18 +166,20 @@ impl Duels {
                 return bad("weight", weight.to_string(), "weights are positive numbers".into());
             }
             let (pair, share) = if l < r { ((l, r), won) } else { ((r, l), 1.0 - won) };
-            let sums = all.entry((pair, contexts.as_ref().map_or(0, |(_, rows)| rows[i]))).or_default();
+            let sums =
+                sums_by_pair.entry((pair, contexts.as_ref().map_or(0, |(_, rows)| rows[i]))).or_default();
             sums.won += weight * share;
             sums.weight += weight;
             sums.ties += if won == 0.5 { weight } else { 0.0 };
             has_shares |= ![0.0, 0.5, 1.0].contains(&won);
         }
-        if all.values().map(|sums| sums.weight).sum::<f64>() > MOST {
-            let allowed = format!("together they count less than {MOST:e}: divide them by a common number");
+        if sums_by_pair.values().map(|sums| sums.weight).sum::<f64>() > MAX_TOTAL_WEIGHT {
+            let allowed =
+                format!("together they count less than {MAX_TOTAL_WEIGHT:e}: divide them by a common number");
             return Err(Error::parameter("weight", "too large", allowed));
         }
-        let (met, sums): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        let (pairs, rows) = met.into_iter().unzip();
+        let (pairs_and_contexts, sums): (Vec<_>, Vec<_>) = sums_by_pair.into_iter().unzip();
+        let (pairs, rows) = pairs_and_contexts.into_iter().unzip();
         Ok(Self {
             items,
             pairs,
@@ -183,7 +192,7 @@ impl Duels {
         })
     }
 
-    /// The same duels, of which there are so many: where an entry is several, by what it counts.
+    /// The duels with another count, where an entry represents several duels by its weight.
     pub fn with_count(self, count: usize) -> Self {
         Self { count, ..self }
     }
@@ -236,33 +245,33 @@ impl Duels {
         self.contexts.as_ref()
     }
 
-    /// The items of each connected component of the graph of pairs, largest first; items that never met
-    /// anybody are left out. Between components only covariates tell who is better.
+    /// The items of each connected component of the comparison graph, largest first; items without duels are
+    /// left out. Only covariates relate items of different components.
     pub fn components(&self) -> Vec<Vec<usize>> {
         let neighbours = self.neighbours();
         let mut seen = vec![false; self.items];
-        let mut all: Vec<Vec<usize>> = Vec::new();
+        let mut components: Vec<Vec<usize>> = Vec::new();
         for start in 0..self.items {
             if !seen[start] && !neighbours[start].is_empty() {
-                let own = reachable(start, &neighbours);
-                own.iter().for_each(|&item| seen[item] = true);
-                all.push(own);
+                let component = reachable(start, &neighbours);
+                component.iter().for_each(|&item| seen[item] = true);
+                components.push(component);
             }
         }
-        all.sort_by_key(|own| std::cmp::Reverse(own.len()));
-        all
+        components.sort_by_key(|component| std::cmp::Reverse(component.len()));
+        components
     }
 
-    /// Whether every item that met anybody can be reached from every other along wins: without it abilities
-    /// without a penalty are infinite (Ford 1957).
+    /// Whether every item with duels can be reached from every other along wins; otherwise abilities without
+    /// a penalty are infinite (Ford 1957).
     pub fn is_strongly_connected(&self) -> bool {
         let [component] = &self.components()[..] else { return false };
         // From one item along wins and against them.
         let along = |won: bool| {
             let mut wins = vec![Vec::new(); self.items];
             for (&(l, r), &share) in self.pairs.iter().zip(&self.outcome) {
-                for (winner, loser, there) in [(l, r, share > 0.0), (r, l, share < 1.0)] {
-                    if there {
+                for (winner, loser, has_won) in [(l, r, share > 0.0), (r, l, share < 1.0)] {
+                    if has_won {
                         let (from, to) = if won { (winner, loser) } else { (loser, winner) };
                         wins[from].push(to);
                     }
@@ -273,7 +282,7 @@ impl Duels {
         along(true) && along(false)
     }
 
-    /// Items of one component that never beat any of the others of it, if there are some.
+    /// Items of one component that never beat any other item of it, if there are some.
     pub(super) fn winless_items(&self) -> Option<Vec<usize>> {
         let component = self.components().into_iter().next()?;
         let mut beaten = vec![Vec::new(); self.items];
@@ -285,25 +294,25 @@ impl Duels {
                 beaten[r].push(l);
             }
         }
-        // Whoever is reached along wins from one item beat only one another; so did, if all are, those from
-        // whom it is not reached.
-        component.iter().map(|&item| reachable(item, &beaten)).find(|own| own.len() < component.len())
+        // The items reached along wins from one item beat only one another. If all items are reached, this
+        // holds for those from which that item is not reached.
+        component.iter().map(|&item| reachable(item, &beaten)).find(|group| group.len() < component.len())
     }
 
-    /// The duels of so many of the pairs that met, drawn at random; of all where there are no more.
+    /// The duels of `pairs` compared pairs, drawn at random; all duels if there are no more pairs.
     pub fn sample(&self, pairs: usize, seed: u64) -> Self {
         if pairs >= self.pairs.len() {
             return self.clone();
         }
         let mut chosen = index::sample(&mut Random::seed_from_u64(seed), self.pairs.len(), pairs).into_vec();
         chosen.sort_unstable();
-        let of = |all: &[f64]| chosen.iter().map(|&i| all[i]).collect::<Vec<f64>>();
+        let select = |values: &[f64]| chosen.iter().map(|&i| values[i]).collect::<Vec<f64>>();
         Self {
             items: self.items,
             pairs: chosen.iter().map(|&i| self.pairs[i]).collect(),
-            outcome: of(&self.outcome),
-            weight: of(&self.weight),
-            ties: of(&self.ties),
+            outcome: select(&self.outcome),
+            weight: select(&self.weight),
+            ties: select(&self.ties),
             has_fractions: self.has_fractions,
             contexts: self.contexts.as_ref().map(|c| Contexts {
                 table: c.table.clone(),
@@ -313,8 +322,8 @@ impl Duels {
         }
     }
 
-    /// The items that met anybody, ascending, and the same duels among these alone, in the contexts that they
-    /// have.
+    /// The items that have duels, in ascending order, and the duels renumbered to these items and to the
+    /// contexts that occur.
     pub(super) fn without_idle_items(&self) -> (Vec<usize>, Self) {
         let numbered = |used: &[bool]| -> (Vec<usize>, Vec<usize>) {
             let kept: Vec<usize> = (0..used.len()).filter(|&i| used[i]).collect();
@@ -322,9 +331,9 @@ impl Duels {
             kept.iter().enumerate().for_each(|(place, &i)| places[i] = place);
             (kept, places)
         };
-        let mut met = vec![false; self.items];
-        self.pairs.iter().for_each(|&(l, r)| (met[l], met[r]) = (true, true));
-        let (kept, places) = numbered(&met);
+        let mut has_duels = vec![false; self.items];
+        self.pairs.iter().for_each(|&(l, r)| (has_duels[l], has_duels[r]) = (true, true));
+        let (kept, places) = numbered(&has_duels);
         let contexts = self.contexts.as_ref().map(|c| {
             let mut used = vec![false; c.table.rows()];
             c.rows.iter().for_each(|&row| used[row] = true);
@@ -337,12 +346,12 @@ impl Duels {
     }
 
     fn neighbours(&self) -> Vec<Vec<usize>> {
-        let mut all = vec![Vec::new(); self.items];
+        let mut neighbours = vec![Vec::new(); self.items];
         for &(l, r) in &self.pairs {
-            all[l].push(r);
-            all[r].push(l);
+            neighbours[l].push(r);
+            neighbours[r].push(l);
         }
-        all
+        neighbours
     }
 }
 

@@ -1,12 +1,12 @@
-//! How good probabilities of duels are, on duels that a model has not seen: splits that keep all duels of a
-//! pair together, and scores that do not depend on which item stands left.
+//! Evaluation of predicted probabilities of duels: splits that keep all duels of a pair together, and scores
+//! that do not depend on which item is on the left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::random::{Random, SeedableRng, index};
 
-/// What is kept from a model to be tested on.
+/// The unit by which duels are held out for testing.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Split<'a> {
     /// Pairs of items, with all their duels. A pair's duels apart would tell a model what it is tested on.
@@ -22,7 +22,8 @@ pub enum Split<'a> {
     Contexts(&'a [usize]),
 }
 
-/// Which duels are for testing, `Some(true)`, and for learning; `None` are for neither.
+/// For each duel `Some(true)` if it is for testing, `Some(false)` if it is for training, and `None` for
+/// neither.
 ///
 /// # Errors
 /// [`Error::Shape`] for as many times or contexts as there are no duels; [`Error::Parameter`] for a share
@@ -30,17 +31,21 @@ pub enum Split<'a> {
 pub fn split(
     left: &[usize],
     right: &[usize],
-    by: Split<'_>,
+    unit: Split<'_>,
     share: f64,
     seed: u64,
 ) -> Result<Vec<Option<bool>>> {
-    let one_each = |what: &str, found: usize| {
+    let one_each = |name: &str, length: usize| {
         let why = "one a duel".into();
-        match found == left.len() {
+        match length == left.len() {
             true => Ok(()),
-            false => {
-                Err(Error::Shape { what: what.into(), unit: "entries", expected: left.len(), found, why })
-            }
+            false => Err(Error::Shape {
+                subject: name.into(),
+                unit: "entries",
+                expected: left.len(),
+                actual: length,
+                why,
+            }),
         }
     };
     let mut random = Random::seed_from_u64(seed);
@@ -49,7 +54,7 @@ pub fn split(
         index::sample(&mut random, count, wanted.min(count)).into_iter().collect()
     };
     let pair = |i: usize| (left[i].min(right[i]), left[i].max(right[i]));
-    let all: Vec<Option<bool>> = match by {
+    let for_test: Vec<Option<bool>> = match unit {
         Split::Pairs => {
             let pairs: BTreeSet<_> = (0..left.len()).map(pair).collect();
             let place: BTreeMap<_, usize> = pairs.into_iter().zip(0..).collect();
@@ -61,8 +66,8 @@ pub fn split(
             let place: BTreeMap<usize, usize> = items.into_iter().zip(0..).collect();
             let test = kept(place.len());
             let unseen = |item: usize| test.contains(&place[&item]);
-            let of = |i: usize| (unseen(left[i]) == unseen(right[i])).then(|| unseen(left[i]));
-            (0..left.len()).map(of).collect()
+            let test_of = |i: usize| (unseen(left[i]) == unseen(right[i])).then(|| unseen(left[i]));
+            (0..left.len()).map(test_of).collect()
         }
         Split::Time(times) => {
             one_each("the list of times", times.len())?;
@@ -71,26 +76,26 @@ pub fn split(
             // As many as asked for, or fewer, so that no time is on both sides.
             let wanted = (share * sorted.len() as f64).round() as usize;
             let first = sorted.len().saturating_sub(wanted);
-            let before = first.checked_sub(1).map(|last| sorted[last]);
+            let before = first.checked_sub(1).map(|last_index| sorted[last_index]);
             times.iter().map(|time| Some(before.is_none_or(|before| *time > before))).collect()
         }
         Split::Contexts(contexts) => {
             one_each("the list of contexts", contexts.len())?;
-            let all: BTreeSet<usize> = contexts.iter().copied().collect();
-            let place: BTreeMap<usize, usize> = all.into_iter().zip(0..).collect();
+            let distinct: BTreeSet<usize> = contexts.iter().copied().collect();
+            let place: BTreeMap<usize, usize> = distinct.into_iter().zip(0..).collect();
             let test = kept(place.len());
-            contexts.iter().map(|own| Some(test.contains(&place[own]))).collect()
+            contexts.iter().map(|context| Some(test.contains(&place[context]))).collect()
         }
     };
-    if share.is_nan() || !all.contains(&Some(true)) || !all.contains(&Some(false)) {
+    if share.is_nan() || !for_test.contains(&Some(true)) || !for_test.contains(&Some(false)) {
         let allowed = "some duels are to test on and some to learn from: give a share between 0 and 1, and \
                        enough duels";
         return Err(Error::parameter("share of the test", share, allowed));
     }
-    Ok(all)
+    Ok(for_test)
 }
 
-/// How good probabilities are.
+/// Scores of probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbabilityScores {
     /// The share of decided duels whose winner was the more probable one; ½ for each without a favourite.
@@ -100,39 +105,39 @@ pub struct ProbabilityScores {
     /// The mean of minus the logarithm of the probability of what happened; ties count half each way. ln 2 =
     /// 0.693 for coins.
     pub log_loss: f64,
-    /// How many duels.
+    /// The number of duels.
     pub duels: usize,
 }
 
 impl ProbabilityScores {
-    /// Of the probabilities that left items win, and how duels ended: 1, 0, or ½ for ties.
-    pub fn of(probability: &[f64], outcome: &[f64]) -> Self {
+    /// Scores of the probabilities that left items win, given the outcomes of the duels: 1, 0, or ½ for ties.
+    pub fn from_probabilities(probability: &[f64], outcome: &[f64]) -> Self {
         // Every duel from both sides: nothing depends on which.
-        let both = |p: &[f64], y: &[f64]| -> Vec<(f64, f64)> {
+        let from_both_sides = |p: &[f64], y: &[f64]| -> Vec<(f64, f64)> {
             p.iter().zip(y).flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect()
         };
-        let decided: Vec<(f64, f64)> =
-            both(probability, outcome).into_iter().filter(|(_, y)| *y != 0.5).collect();
+        let untied: Vec<(f64, f64)> =
+            from_both_sides(probability, outcome).into_iter().filter(|(_, y)| *y != 0.5).collect();
         let right = |(p, y): &(f64, f64)| match p.total_cmp(&0.5) {
             std::cmp::Ordering::Equal => 0.5,
             side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
         };
-        let all = both(probability, outcome);
+        let scored = from_both_sides(probability, outcome);
         // 0 ln 0 is 0.
         let of_side = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
         let loss = |(p, y): &(f64, f64)| of_side(*p, *y) + of_side(1.0 - p, 1.0 - y);
         Self {
-            accuracy: decided.iter().map(right).sum::<f64>() / decided.len() as f64,
-            auc: auc(&decided),
-            log_loss: all.iter().map(loss).sum::<f64>() / all.len() as f64,
+            accuracy: untied.iter().map(right).sum::<f64>() / untied.len() as f64,
+            auc: auc(&untied),
+            log_loss: scored.iter().map(loss).sum::<f64>() / scored.len() as f64,
             duels: probability.len(),
         }
     }
 }
 
-/// The chance that one who won has a larger probability than one who lost; equal ones count half.
-fn auc(decided: &[(f64, f64)]) -> f64 {
-    let mut sorted = decided.to_vec();
+/// The probability that a winner has a larger predicted probability than a loser; equal ones count half.
+fn auc(untied: &[(f64, f64)]) -> f64 {
+    let mut sorted = untied.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut below, mut sum) = (0.0, 0.0);
     for run in sorted.chunk_by(|a, b| a.0 == b.0) {
@@ -141,7 +146,7 @@ fn auc(decided: &[(f64, f64)]) -> f64 {
         sum += won * (below + 0.5 * lost);
         below += lost;
     }
-    sum / (below * (decided.len() as f64 - below))
+    sum / (below * (untied.len() as f64 - below))
 }
 
 /// Duels whose probability, from the side of the favourite, is in some range: how often the favourite won.
@@ -151,18 +156,18 @@ pub struct Bin {
     pub probability: f64,
     /// The share of duels that they won; ties are half won.
     pub won: f64,
-    /// How many duels.
+    /// The number of duels.
     pub duels: usize,
 }
 
-/// Calibration: duels in so many ranges of equal width from ½ to 1, by the probability of the favourite;
+/// Calibration: duels in `bins` ranges of equal width from ½ to 1, by the probability of the favourite;
 /// ranges without duels are left out.
 pub fn calibration(probability: &[f64], outcome: &[f64], bins: usize) -> Vec<Bin> {
     let mut sums = vec![(0.0, 0.0, 0); bins.max(1)];
     for (&p, &y) in probability.iter().zip(outcome) {
         let (p, y) = if p >= 0.5 { (p, y) } else { (1.0 - p, 1.0 - y) };
-        let at = (((p - 0.5) * 2.0 * sums.len() as f64) as usize).min(sums.len() - 1);
-        sums[at] = (sums[at].0 + p, sums[at].1 + y, sums[at].2 + 1);
+        let bin = (((p - 0.5) * 2.0 * sums.len() as f64) as usize).min(sums.len() - 1);
+        sums[bin] = (sums[bin].0 + p, sums[bin].1 + y, sums[bin].2 + 1);
     }
     let filled = sums.into_iter().filter(|(_, _, n)| *n > 0);
     filled.map(|(p, y, n)| Bin { probability: p / n as f64, won: y / n as f64, duels: n }).collect()
@@ -174,21 +179,21 @@ mod tests {
 
     #[test]
     fn scores_are_those_of_small_examples() {
-        let scores = ProbabilityScores::of(&[0.8, 0.3, 0.6, 0.5], &[1.0, 0.0, 0.0, 1.0]);
+        let scores = ProbabilityScores::from_probabilities(&[0.8, 0.3, 0.6, 0.5], &[1.0, 0.0, 0.0, 1.0]);
         // Favourites of .8 and .7 won, one of .6 lost, and one duel had none.
         assert_eq!(scores.accuracy, 2.5 / 4.0);
         // Winners had .8, .7, .4, .5; losers .2, .3, .6, .5: of 16 pairs 4, 4, 2 and 2½ are in order.
         assert_eq!(scores.auc, 12.5 / 16.0);
         let loss = -(0.8_f64.ln() + 0.7_f64.ln() + 0.4_f64.ln() + 0.5_f64.ln()) / 4.0;
         assert!((scores.log_loss - loss).abs() < 1e-15);
-        let turned = ProbabilityScores::of(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
-        assert!((turned.log_loss - scores.log_loss).abs() < 1e-15 && turned.auc == scores.auc);
-        let coins = ProbabilityScores::of(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
+        let swapped = ProbabilityScores::from_probabilities(&[0.2, 0.7, 0.4, 0.5], &[0.0, 1.0, 1.0, 0.0]);
+        assert!((swapped.log_loss - scores.log_loss).abs() < 1e-15 && swapped.auc == scores.auc);
+        let coins = ProbabilityScores::from_probabilities(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
         assert_eq!((coins.accuracy, coins.auc), (0.5, 0.5));
         assert!((coins.log_loss - std::f64::consts::LN_2).abs() < 1e-15);
         // What was impossible and happened costs infinitely much, what was sure nothing.
-        assert_eq!(ProbabilityScores::of(&[1.0], &[1.0]).log_loss, 0.0);
-        assert_eq!(ProbabilityScores::of(&[1.0], &[0.0]).log_loss, f64::INFINITY);
+        assert_eq!(ProbabilityScores::from_probabilities(&[1.0], &[1.0]).log_loss, 0.0);
+        assert_eq!(ProbabilityScores::from_probabilities(&[1.0], &[0.0]).log_loss, f64::INFINITY);
         let bins = calibration(&[0.9, 0.15, 0.55], &[1.0, 1.0, 0.5], 2);
         assert_eq!(bins.len(), 2);
         assert_eq!((bins[0].won, bins[0].duels, bins[1].won, bins[1].duels), (0.5, 1, 0.5, 2));
@@ -200,40 +205,42 @@ mod tests {
         let left: Vec<usize> = (0..60).map(|i| i % 7).collect();
         let right: Vec<usize> = (0..60).map(|i| (i % 7 + 1 + i % 3) % 8).collect();
         for seed in 0..5 {
-            let by = split(&left, &right, Split::Pairs, 0.3, seed).unwrap();
+            let parts = split(&left, &right, Split::Pairs, 0.3, seed).unwrap();
             for i in 0..60 {
                 for j in 0..60 {
-                    let same = [(left[j], right[j]), (right[j], left[j])].contains(&(left[i], right[i]));
-                    assert!(!same || by[i] == by[j]);
+                    let is_same_pair =
+                        [(left[j], right[j]), (right[j], left[j])].contains(&(left[i], right[i]));
+                    assert!(!is_same_pair || parts[i] == parts[j]);
                 }
             }
-            let by = split(&left, &right, Split::Items, 0.4, seed).unwrap();
-            let of = |test: bool| -> BTreeSet<usize> {
-                (0..60).filter(|&i| by[i] == Some(test)).flat_map(|i| [left[i], right[i]]).collect()
+            let parts = split(&left, &right, Split::Items, 0.4, seed).unwrap();
+            let items = |test: bool| -> BTreeSet<usize> {
+                (0..60).filter(|&i| parts[i] == Some(test)).flat_map(|i| [left[i], right[i]]).collect()
             };
-            assert!(of(true).is_disjoint(&of(false)));
+            assert!(items(true).is_disjoint(&items(false)));
         }
         // Times: nothing that is learnt from is as late as what is tested on.
         let times: Vec<f64> = (0..60).map(|i| f64::from(i * 7 % 20)).collect();
-        let by = split(&left, &right, Split::Time(&times), 0.3, 0).unwrap();
-        let of = |test: bool| (0..60).filter(|&i| by[i] == Some(test)).map(|i| times[i]).collect::<Vec<_>>();
-        let (earlier, later) = (of(false), of(true));
+        let parts = split(&left, &right, Split::Time(&times), 0.3, 0).unwrap();
+        let times_of =
+            |test: bool| (0..60).filter(|&i| parts[i] == Some(test)).map(|i| times[i]).collect::<Vec<_>>();
+        let (earlier, later) = (times_of(false), times_of(true));
         assert!(earlier.iter().all(|a| later.iter().all(|b| a < b)) && later.len() == 18);
         // A cut among duels of one time keeps these in the past: 20 % of 60 are 12, of which 9 are later.
         let four: Vec<f64> = (0..60).map(|i| if i < 51 { f64::from(i / 20) } else { 3.0 }).collect();
-        let by = split(&left, &right, Split::Time(&four), 0.2, 0).unwrap();
+        let parts = split(&left, &right, Split::Time(&four), 0.2, 0).unwrap();
         assert_eq!(
-            (0..60).filter(|&i| by[i] == Some(true)).collect::<Vec<_>>(),
+            (0..60).filter(|&i| parts[i] == Some(true)).collect::<Vec<_>>(),
             (51..60).collect::<Vec<_>>()
         );
         // Contexts: none is on both sides.
         let contexts: Vec<usize> = (0..60).map(|i| i % 9).collect();
         for seed in 0..5 {
-            let by = split(&left, &right, Split::Contexts(&contexts), 0.3, seed).unwrap();
-            let of = |test: bool| -> BTreeSet<usize> {
-                (0..60).filter(|&i| by[i] == Some(test)).map(|i| contexts[i]).collect()
+            let parts = split(&left, &right, Split::Contexts(&contexts), 0.3, seed).unwrap();
+            let contexts_of = |test: bool| -> BTreeSet<usize> {
+                (0..60).filter(|&i| parts[i] == Some(test)).map(|i| contexts[i]).collect()
             };
-            assert!(of(true).is_disjoint(&of(false)) && of(true).len() == 3);
+            assert!(contexts_of(true).is_disjoint(&contexts_of(false)) && contexts_of(true).len() == 3);
         }
         assert!(split(&left, &right, Split::Time(&times[..3]), 0.3, 0).is_err());
         assert!(split(&left, &right, Split::Time(&[1.0; 60]), 0.3, 0).is_err(), "all at once");

@@ -1,14 +1,14 @@
-//! Games of duels: what is asked, and what explanations say of it, whatever game of rows it takes to compute
-//! them.
+//! Games of duels: the question, and its description in explanations, whichever game of rows computes them.
 
 use crate::embedding::Conditioning;
-use crate::explanation::{Exactness, Explanation, Fact};
+use crate::explanation::{Exactness, Explanation};
 use crate::game::Background;
 use crate::index::ValueIndex;
+use crate::model_card::CardEntry;
 use crate::table::Table;
 
-/// What an absent column of both items becomes. Tables of items have the items' columns, under their names
-/// without `left_` and `right_`.
+/// The values that absent columns of both items take. Tables of items have the items' columns, under their
+/// names without `left_` and `right_`.
 #[derive(Debug, Clone)]
 pub enum DuelGame {
     /// The left item takes it from one of these items, and the right one from another, drawn on its own: the
@@ -28,17 +28,16 @@ pub enum DuelGame {
     Observational(Background, Conditioning),
 }
 
-/// What is asked of duels.
+/// A question about duels.
 #[derive(Debug, Clone)]
 pub struct DuelQuestion {
-    /// What absent columns of items become; `None` where items are always present, and contexts are the
-    /// players.
+    /// The values that absent columns of items take; `None` where items are always present, and contexts are
+    /// the players.
     pub game: Option<DuelGame>,
-    /// What absent columns of contexts become; `None` where they are always present. Contexts are drawn
-    /// whatever the items are.
+    /// The values that absent columns of contexts take; `None` where they are always present. Contexts are
+    /// drawn independently of the items.
     pub contexts: Option<Background>,
-    /// The players, as lists of names of items' and contexts' columns; columns of none are players of their
-    /// own.
+    /// The players, as lists of names of items' and contexts' columns; a column in no list is a player of its
     pub groups: Vec<(String, Vec<String>)>,
     /// Which value.
     pub index: ValueIndex,
@@ -86,8 +85,8 @@ impl DuelGame {
         }
     }
 
-    /// What absent features are, in a sentence.
-    fn absent(&self) -> String {
+    /// A sentence that describes absent features.
+    fn describe_absence(&self) -> String {
         match self {
             Self::Independent(items) => format!(
                 "absent features of the two items are those of two random ones of {} items, drawn one a side",
@@ -113,23 +112,23 @@ impl DuelGame {
     }
 }
 
-/// Puts the game of duels in the place of the one of rows.
-pub(super) fn described(found: &mut Explanation, question: &DuelQuestion) {
-    let contexts = question.contexts.as_ref().map(|own| {
-        format!("absent columns of contexts are those of a random one of {} contexts", own.rows.rows())
+/// Replaces the description of the game of rows by that of the game of duels.
+pub(super) fn relabel(explanation: &mut Explanation, question: &DuelQuestion) {
+    let contexts = question.contexts.as_ref().map(|background| {
+        format!("absent columns of contexts are those of a random one of {} contexts", background.rows.rows())
     });
     let name = question.game.as_ref().map_or("contexts", DuelGame::name);
-    let beside = if question.game.is_some() && contexts.is_some() { " and contexts" } else { "" };
-    // What is drawn says how much of all pairs it is.
-    let drawn = matches!(found.exactness, Exactness::Estimated { .. })
+    let context_text = if question.game.is_some() && contexts.is_some() { " and contexts" } else { "" };
+    // A sampled explanation already describes its share of all pairs.
+    let drawn = matches!(explanation.exactness, Exactness::Estimated { .. })
         && matches!(question.game, Some(DuelGame::Independent(_)));
     let items = if drawn {
-        Some(std::mem::take(&mut found.provenance.absent))
+        Some(std::mem::take(&mut explanation.provenance.absent))
     } else {
-        question.game.as_ref().map(DuelGame::absent)
+        question.game.as_ref().map(DuelGame::describe_absence)
     };
-    found.provenance.game = format!("Pref-SHAP, {name}{beside}");
-    found.provenance.absent = items.into_iter().chain(contexts).collect::<Vec<_>>().join("; ");
+    explanation.provenance.game = format!("Pref-SHAP, {name}{context_text}");
+    explanation.provenance.absent = items.into_iter().chain(contexts).collect::<Vec<_>>().join("; ");
     let explained = "the log odds that the left item wins its duel";
-    found.provenance.run.push(Fact::new("explained", explained));
+    explanation.provenance.run.push(CardEntry::new("explained", explained));
 }

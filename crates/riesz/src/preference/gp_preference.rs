@@ -1,6 +1,5 @@
-//! Preferences as Gaussian processes: the log odds of a duel have a [prior covariance](PairKernel), and what
-//! is known after some duels is found by
-//! [Laplace's approximation](crate::fit).
+//! Preferential Gaussian processes: the log odds of a duel have a [prior covariance](PairKernel), and the
+//! posterior given duels is computed by [Laplace's approximation](crate::fit).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,13 +12,13 @@ use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, wide_rows};
 use super::teams::ItemBags;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::hyperparameter_search::{self, HyperParameter, SearchOptions, SearchResult, add_log_priors};
 use crate::fit::jaakkola_bound::maximise_bound;
 use crate::fit::laplace::{LaplaceMode, LogisticLikelihood, mode_from};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
@@ -27,18 +26,19 @@ use crate::table::Table;
 /// is nearly a ranking, and one that is nearly none.
 const SHARE_STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
 
-/// Of fewer pairs that met the whole covariance costs little.
-const FEW: usize = 400;
+/// Number of compared pairs below which the whole covariance costs little.
+const SMALL_PAIR_COUNT: usize = 400;
 
-/// How the posterior of the log odds is approximated by a normal distribution.
+/// Normal approximations of the posterior of the log odds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inference {
     /// Around its mode (Laplace's approximation).
     Laplace,
-    /// By the one that makes the largest lower bound of the marginal likelihood, each logistic function
-    /// having the best Gaussian below it (Jaakkola and Jordan 2000). A true bound, as a rule further from the
-    /// truth than Laplace's approximation, which may be on either side of it. Cost n³ a step of tens.
-    Bound,
+    /// The approximation with the largest lower bound of the marginal likelihood, where each logistic
+    /// function is bounded by the best Gaussian below it (Jaakkola and Jordan 2000). It is a true bound, and
+    /// as a rule further from the truth than Laplace's approximation, whose error may have either sign. Cost
+    /// n³ per step, with some tens of steps.
+    JaakkolaBound,
 }
 
 /// `P(l beats r) = σ(g(l, r))` with `g` a skew Gaussian process over pairs of items.
@@ -70,7 +70,7 @@ pub struct PreferenceProcess {
     /// with the margin m > 0, `P(win) = σ(g - m)`, `P(loss) = σ(-g - m)`, and the rest is a tie's. Tuning
     /// starts from it. The two know different things of outcomes, so their evidences do not compare.
     pub margin: Option<f64>,
-    /// How the posterior is approximated.
+    /// The approximation of the posterior.
     pub inference: Inference,
     /// Whether shares and the kernel's parameters are tuned, by maximising the approximate marginal
     /// likelihood times weak priors around the start: a factor of e (one standard deviation) for length
@@ -92,9 +92,9 @@ pub struct PreferenceFit {
     /// The log odds that the left item wins, over [wide rows](super::wide_columns) and their contexts: an
     /// expansion whose points are the pairs that met, and the same the other way round.
     pub model: KernelExpansion,
-    /// What is besides the mode.
+    /// Variance reduction relative to the prior, around the mode.
     pub covariance: PosteriorCovariance,
-    /// The prior as it was used.
+    /// The prior with the hyper-parameters that were used.
     pub prior: PairKernel,
     /// The margin of ties as it was used.
     pub margin: Option<f64>,
@@ -104,7 +104,7 @@ pub struct PreferenceFit {
     pub steps: usize,
     /// Evaluations of the marginal likelihood, all runs together.
     pub evaluations: usize,
-    /// What to look at: parameters that ended at a bound, runs that failed.
+    /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
@@ -133,8 +133,8 @@ impl PreferenceProcess {
         self.fit_after(None, items, duels)
     }
 
-    /// As [`fit`](Self::fit), but tuned from where all starts lead with `fewer` of the duels: what takes most
-    /// evaluations is done where these cost little.
+    /// [`fit`](Self::fit) with tuning that starts at the optimum for a subset of the duels: most evaluations
+    /// then cost little.
     pub(super) fn fit_after(
         &self,
         tuning_subset: Option<&Duels>,
@@ -142,17 +142,17 @@ impl PreferenceProcess {
         duels: &Duels,
     ) -> Result<PreferenceFit> {
         self.check(&ObservedDuels { items, bags: None, duels })?;
-        // Of items that met nobody nothing is learnt.
-        let of = |duels: &Duels| {
-            let (met, duels) = duels.without_idle_items();
-            (items.select_rows(&met), duels)
+        // Items without duels hold no information.
+        let compact = |duels: &Duels| {
+            let (with_duels, duels) = duels.without_idle_items();
+            (items.select_rows(&with_duels), duels)
         };
         let from = tuning_subset.filter(|_| self.tune).map(|fewer| {
-            let (items, duels) = of(fewer);
+            let (items, duels) = compact(fewer);
             self.tune(&ObservedDuels { items: &items, bags: None, duels: &duels }, None)
         });
-        let (items, duels) = of(duels);
-        let from = from.transpose()?.map(|found| found.theta);
+        let (items, duels) = compact(duels);
+        let from = from.transpose()?.map(|optimum| optimum.theta);
         self.fit_data(&ObservedDuels { items: &items, bags: None, duels: &duels }, from.as_deref())
     }
 
@@ -173,12 +173,12 @@ impl PreferenceProcess {
     pub(super) fn check(&self, data: &ObservedDuels<'_>) -> Result<()> {
         let ObservedDuels { items, bags, duels } = data;
         self.prior.check(items.width(), duels)?;
-        let rows = |what: &str, expected: usize, found: usize, why: &str| {
-            let (what, why) = (what.into(), why.into());
-            if expected == found {
+        let rows = |check_rows: &str, expected: usize, length: usize, why: &str| {
+            let (subject, why) = (check_rows.into(), why.into());
+            if expected == length {
                 return Ok(());
             }
-            Err(Error::Shape { what, unit: "rows", expected, found, why })
+            Err(Error::Shape { subject, unit: "rows", expected, actual: length, why })
         };
         match bags {
             None => rows("the table of items", duels.items(), items.rows(), "one an item of the duels")?,
@@ -198,17 +198,17 @@ impl PreferenceProcess {
         Ok(())
     }
 
-    /// Refuses matrices over the pairs that met that no memory holds: the covariance and its factor, and when
-    /// tuning slopes and what makes them.
+    /// Refuses matrices over the compared pairs that do not fit into memory: the covariance and its factor,
+    /// and for tuning also the gradient with its intermediate matrices.
     fn check_memory(&self, pairs: usize) -> Result<()> {
         let needed = pairs.saturating_mul(pairs).saturating_mul(if self.tune { 4 } else { 3 });
-        crate::memory::ensure_free(needed).map_err(|most| {
+        crate::memory::ensure_free(needed).map_err(|free_memory| {
             let allowed = format!(
                 "a covariance between all of them takes {:.0} GB, of which {:.0} are free: fit through \
                  landmarks, which takes none (as many as there are items approximate nothing), or to fewer \
                  duels",
                 8e-9 * needed as f64,
-                8e-9 * most as f64
+                8e-9 * free_memory as f64
             );
             Error::parameter("pairs that met", pairs, allowed)
         })
@@ -217,37 +217,38 @@ impl PreferenceProcess {
     fn fit_data(&self, data: &ObservedDuels<'_>, from: Option<&[f64]>) -> Result<PreferenceFit> {
         self.check(data)?;
         self.check_memory(data.duels.pairs().len())?;
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
-        let found = if self.tune { Some(self.tune(data, from)?) } else { None };
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
+        let optimum = if self.tune { Some(self.tune(data, from)?) } else { None };
         let setting = self.setting();
         let PreferenceHyperParameters { prior, margin } =
-            found.as_ref().map_or(setting.clone(), |own| setting.with_parameters(&own.theta));
+            optimum.as_ref().map_or(setting.clone(), |best| setting.with_parameters(&best.theta));
         let (steps, evaluations, warnings) =
-            found.map_or((0, 0, Vec::new()), |own| (own.steps, own.evaluations, own.warnings));
+            optimum.map_or((0, 0, Vec::new()), |best| (best.steps, best.evaluations, best.warnings));
         let (grams, likelihood) = (data.item_grams(&prior), data.likelihood(margin));
-        // With features the mode is found at little cost, and the whole matrix takes a step or two.
+        // With features the mode costs little, and Newton's method with the whole matrix then takes a step or
+        // two.
         let near = match self.features(&prior, &grams, data) {
-            Some(features) => Some(mode_from(&features, &likelihood, None, watch.stop)?.alpha),
+            Some(features) => Some(mode_from(&features, &likelihood, None, control.stop)?.alpha),
             None => None,
         };
         let gram = prior.gram(&grams, data.duels);
-        let mode = self.mode(&gram, &likelihood, near.as_deref(), watch)?;
+        let mode = self.mode(&gram, &likelihood, near.as_deref(), control)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
-            Inference::Bound => "preferential Gaussian process (variational bound)",
+            Inference::JaakkolaBound => "preferential Gaussian process (variational bound)",
         };
         let mut card = vec![
-            Fact::new("model", method),
-            Fact::new("duels", data.duels.count()),
-            Fact::measured("share of a utility", prior.utility_variance),
-            Fact::measured("share of the generalised part", prior.generalised_variance),
+            CardEntry::new("model", method),
+            CardEntry::new("duels", data.duels.count()),
+            CardEntry::measured("share of a utility", prior.utility_variance),
+            CardEntry::measured("share of the generalised part", prior.generalised_variance),
         ];
         let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms);
-        card.extend(terms.map(|term| Fact::measured("share of a further utility", term.scale)));
-        card.extend(prior.contexts.iter().map(|c| Fact::measured("shared by all contexts", c.shared)));
-        card.extend(margin.map(|m| Fact::measured("margin of ties", m)));
-        card.push(Fact::measured("log marginal likelihood", mode.value));
-        card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
+        card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
+        card.extend(prior.contexts.iter().map(|c| CardEntry::measured("shared by all contexts", c.shared)));
+        card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
+        card.push(CardEntry::measured("log marginal likelihood", mode.value));
+        card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
         let (points, sums) = data.support_pairs()?;
         let mut coef = vec![0.0; points.rows()];
         for (i, alpha) in mode.alpha.iter().enumerate() {
@@ -256,7 +257,8 @@ impl PreferenceProcess {
         let link = margin.map_or(Link::LatentLogistic, |margin| Link::LatentRaoKupper { margin });
         let model = pair_kernel::model(prior.wide_row_kernel(data.items.width()), points, coef, link, card)?;
         let roots = mode.root_weight.iter().zip(&sums);
-        let weighted = roots.map(|(root, own)| own.iter().map(move |(point, share)| (*point, root * share)));
+        let weighted =
+            roots.map(|(root, members)| members.iter().map(move |(point, share)| (*point, root * share)));
         let operator = Some(Sparse::from_columns(model.support_points.rows(), weighted)?);
         let known = vec![VarianceReduction::CholeskyInverse { operator, factor: mode.factor }];
         let width = 2 * data.items.width();
@@ -277,21 +279,22 @@ impl PreferenceProcess {
         })
     }
 
-    /// The coordinates of the largest evidence with the weak priors: where several starts lead, or `from`,
-    /// coordinates to which others led.
+    /// The maximum of the evidence times the priors: the best of several starts, or the optimum reached from
+    /// `from`.
     fn tune(&self, data: &ObservedDuels<'_>, from: Option<&[f64]>) -> Result<SearchResult> {
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
         let start = self.setting();
-        let one = |times: [f64; 2], restarts: usize| {
+        let search_from = |times: [f64; 2], restarts: usize| {
             let mut coordinates = start.parameters(times);
             let nearer = from.into_iter().flatten().zip(&mut coordinates);
-            nearer.for_each(|(at, c)| c.parameter.log_value = *at);
+            nearer.for_each(|(value, c)| c.parameter.log_value = *value);
             let parameters: Vec<Parameter> = coordinates.iter().map(|c| c.parameter.clone()).collect();
             let bounds: Vec<(f64, f64)> = coordinates.iter().map(HyperParameter::bounds).collect();
             let mut near = None;
             let objective = |theta: &[f64]| {
-                let found = self.value_and_gradient(&start.with_parameters(theta), data, &mut near, watch)?;
-                Ok(add_log_priors(&coordinates, theta, found))
+                let evaluation =
+                    self.value_and_gradient(&start.with_parameters(theta), data, &mut near, control)?;
+                Ok(add_log_priors(&coordinates, theta, evaluation))
             };
             let search = SearchOptions {
                 bounds: Some(&bounds),
@@ -299,15 +302,15 @@ impl PreferenceProcess {
                 seed: self.seed,
                 ..SearchOptions::default()
             };
-            hyperparameter_search::maximise(&parameters, 0..parameters.len(), search, watch, objective)
+            hyperparameter_search::maximise(&parameters, 0..parameters.len(), search, control, objective)
         };
-        let (first, others) = (SHARE_STARTS[0], &SHARE_STARTS[1..]);
-        let mut best = one(first, if from.is_none() { self.restarts } else { 0 })?;
-        let both = self.prior.utility_variance > 0.0 && self.prior.generalised_variance > 0.0;
-        for times in others.iter().filter(|_| both && from.is_none()) {
-            let found = one(*times, 0)?;
-            let (steps, evaluations) = (best.steps + found.steps, best.evaluations + found.evaluations);
-            let better = if found.value > best.value { found } else { best };
+        let (first, other_starts) = (SHARE_STARTS[0], &SHARE_STARTS[1..]);
+        let mut best = search_from(first, if from.is_none() { self.restarts } else { 0 })?;
+        let both_parts = self.prior.utility_variance > 0.0 && self.prior.generalised_variance > 0.0;
+        for times in other_starts.iter().filter(|_| both_parts && from.is_none()) {
+            let optimum = search_from(*times, 0)?;
+            let (steps, evaluations) = (best.steps + optimum.steps, best.evaluations + optimum.evaluations);
+            let better = if optimum.value > best.value { optimum } else { best };
             best = SearchResult { steps, evaluations, ..better };
         }
         Ok(best)
@@ -323,8 +326,8 @@ impl PreferenceProcess {
     ) -> Option<PairFeatures<'a>> {
         let pairs = data.duels.pairs();
         let plain = self.inference == Inference::Laplace && data.bags.is_none() && prior.contexts.is_none();
-        (plain && pairs.len() >= FEW)
-            .then(|| PairFeatures::of(prior, grams, pairs, pairs.len() / 3))
+        (plain && pairs.len() >= SMALL_PAIR_COUNT)
+            .then(|| PairFeatures::from_grams(prior, grams, pairs, pairs.len() / 3))
             .flatten()
     }
 
@@ -333,58 +336,60 @@ impl PreferenceProcess {
         gram: &Matrix,
         likelihood: &LogisticLikelihood,
         warm_start: Option<&[f64]>,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<LaplaceMode> {
         match self.inference {
-            Inference::Laplace => mode_from(gram, likelihood, warm_start, watch.stop),
-            Inference::Bound => maximise_bound(gram, likelihood, watch.stop),
+            Inference::Laplace => mode_from(gram, likelihood, warm_start, control.stop),
+            Inference::JaakkolaBound => maximise_bound(gram, likelihood, control.stop),
         }
     }
 
-    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the setting's
-    /// coordinates. Newton's method starts `near` the last mode, which is replaced by this one.
+    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the
+    /// hyper-parameters. Newton's method starts at the last mode, `warm_start`, which is replaced by this
+    /// one.
     fn value_and_gradient(
         &self,
         setting: &PreferenceHyperParameters,
         data: &ObservedDuels<'_>,
         warm_start: &mut Option<Vec<f64>>,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
-        check_cancelled(watch.stop)?;
+        check_cancelled(control.stop)?;
         let PreferenceHyperParameters { prior, margin } = setting;
         let grams = data.item_grams(prior);
         let likelihood = data.likelihood(*margin);
         let contexts = data.duels.contexts().map(|c| &c.table);
         if let Some(features) = self.features(prior, &grams, data) {
-            let mode = mode_from(&features, &likelihood, warm_start.as_deref(), watch.stop)?;
-            let (by, margin) = features.slopes(&mode, &likelihood);
+            let mode = mode_from(&features, &likelihood, warm_start.as_deref(), control.stop)?;
+            let (gradients, margin) = features.slopes(&mode, &likelihood);
             let value = mode.value;
             *warm_start = Some(mode.alpha);
-            return Ok((value, setting.gradient(data.items, contexts, &by, margin)));
+            return Ok((value, setting.gradient(data.items, contexts, &gradients, margin)));
         }
         let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::Overflow {
-                what: "the prior covariance of duels".into(),
+                subject: "the prior covariance of duels".into(),
                 remedy: "check the kernel's parameters",
             });
         }
-        let mode = self.mode(&gram, &likelihood, warm_start.as_deref(), watch)?;
+        let mode = self.mode(&gram, &likelihood, warm_start.as_deref(), control)?;
         *warm_start = Some(mode.alpha.clone());
         let value = mode.value;
-        let slopes = mode.slopes(&gram, &likelihood);
-        let mut by = prior.gradient(&grams, data.duels, &slopes.gram);
+        let slopes = mode.gradient(&gram, &likelihood);
+        let mut gradients = prior.gradient(&grams, data.duels, &slopes.gram);
         if let Some(bags) = data.bags {
-            by.grams.items = bags.to_items(&by.grams.items);
-            by.grams.extra_utility_kernel = by.grams.extra_utility_kernel.map(|alone| bags.to_items(&alone));
+            gradients.grams.items = bags.to_items(&gradients.grams.items);
+            gradients.grams.extra_utility_kernel =
+                gradients.grams.extra_utility_kernel.map(|extra_gradient| bags.to_items(&extra_gradient));
         }
-        Ok((value, setting.gradient(data.items, contexts, &by, slopes.margin)))
+        Ok((value, setting.gradient(data.items, contexts, &gradients, slopes.margin)))
     }
 
-    /// What [`log_marginal_likelihood`](Self::log_marginal_likelihood) takes: the logarithms of the shares
-    /// that are not 0 and of the scales of further utilities, the kernel's parameters, with contexts the
-    /// logit of what they share (unless it is 0 or 1) and their kernel's parameters, and the logarithm of the
-    /// margin.
+    /// The arguments of [`log_marginal_likelihood`](Self::log_marginal_likelihood): the logarithms of the
+    /// variances that are not 0 and of the scales of further utilities, the kernel's parameters, with
+    /// contexts the logit of the shared part (unless it is 0 or 1) and their kernel's parameters, and the
+    /// logarithm of the margin.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.setting().parameters([1.0; 2]).into_iter().map(|c| c.parameter).collect()
     }
@@ -403,7 +408,7 @@ impl PreferenceProcess {
         self.log_marginal_likelihood_of(&ObservedDuels { items, bags: None, duels }, theta)
     }
 
-    /// The same for duels among bags.
+    /// The log marginal likelihood of duels among bags.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -420,26 +425,26 @@ impl PreferenceProcess {
     fn log_marginal_likelihood_of(&self, data: &ObservedDuels<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         self.check(data)?;
         hyperparameter_search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        self.value_and_gradient(&self.setting().with_parameters(theta), data, &mut None, RunControl::nobody())
+        self.value_and_gradient(&self.setting().with_parameters(theta), data, &mut None, RunControl::none())
     }
 }
 
 impl PreferenceFit {
     /// The posterior of the log odds.
     pub fn posterior(&self) -> Posterior<'_> {
-        Posterior::of(&self.model, &self.covariance)
+        Posterior::new_unchecked(&self.model, &self.covariance)
     }
 
     /// The probability that the left item of each pair wins, averaged over the posterior. (Pairs in contexts:
     /// [`wide_rows_in`](super::wide_rows_in) and
-    /// [`Prediction::of`](crate::Prediction::of).)
+    /// [`Prediction::new`](crate::Prediction::new).)
     ///
     /// # Errors
     /// As [`Table::align_to`].
     pub fn probability(&self, items: &Table, pairs: &[Pair]) -> Result<Vec<f64>> {
         let rows = wide_rows(items, pairs)?;
-        let found = crate::Prediction::of(&self.model, Some(&self.covariance), &rows)?;
-        let probabilities = found.probabilities.map(|p| (0..pairs.len()).map(|r| p[(r, 1)]).collect());
+        let prediction = crate::Prediction::new(&self.model, Some(&self.covariance), &rows)?;
+        let probabilities = prediction.probabilities.map(|p| (0..pairs.len()).map(|r| p[(r, 1)]).collect());
         probabilities.ok_or_else(|| Error::Format { problem: "the model has no probabilities".into() })
     }
 }

@@ -1,8 +1,9 @@
-//! Where the two items of a duel stand among the columns of a model, and whether it is one of duels.
+//! The columns of the left item, the right item and the contexts in a model of duels, and the check that it
+//! is one.
 
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
-use crate::kernel_model::parts::Parts;
+use crate::kernel_model::parts::PartDecomposition;
 use crate::simd::Isa;
 use crate::table::{Column, Table};
 
@@ -13,7 +14,7 @@ pub struct LeftRightColumns {
     pub left: Vec<usize>,
     /// The right item's, in the same order.
     pub right: Vec<usize>,
-    /// Those of the contexts.
+    /// Columns of the contexts.
     pub contexts: Vec<usize>,
 }
 
@@ -22,7 +23,7 @@ impl LeftRightColumns {
     ///
     /// # Errors
     /// [`Error::Parameter`] for columns that are no wide rows of duels.
-    pub fn of(columns: &[Column]) -> Result<Self> {
+    pub fn from_columns(columns: &[Column]) -> Result<Self> {
         let place = |name: &str| columns.iter().position(|c| c.name == name);
         let mut sides = Self { left: Vec::new(), right: Vec::new(), contexts: Vec::new() };
         for (j, column) in columns.iter().enumerate() {
@@ -47,8 +48,8 @@ impl LeftRightColumns {
 
     /// The items' columns.
     pub fn items(&self, columns: &[Column]) -> Vec<Column> {
-        let own = self.left.iter().map(|&j| &columns[j]);
-        own.map(|c| Column { name: c.name["left_".len()..].into(), kind: c.kind.clone() }).collect()
+        let left_columns = self.left.iter().map(|&j| &columns[j]);
+        left_columns.map(|c| Column { name: c.name["left_".len()..].into(), kind: c.kind.clone() }).collect()
     }
 
     /// The row with left and right changed.
@@ -60,28 +61,28 @@ impl LeftRightColumns {
         out
     }
 
-    /// The model by what support points' halves share, unless the kernel ties the items together.
-    pub(super) fn parts(&self, model: &KernelExpansion) -> Result<Parts> {
+    /// The model split by sides, or unsplit if the kernel is no product over the sides.
+    pub(super) fn parts(&self, model: &KernelExpansion) -> Result<PartDecomposition> {
         let apart = [self.left.clone(), self.right.clone(), self.contexts.clone()];
-        let whole = || Parts::new(model, &[(0..model.support_points.width()).collect()]);
-        Parts::new(model, &apart).or_else(|_| whole())
+        let unsplit = || PartDecomposition::new(model, &[(0..model.support_points.width()).collect()]);
+        PartDecomposition::new(model, &apart).or_else(|_| unsplit())
     }
 }
 
-/// Refuses models whose sign does not change with the sides.
+/// Refuses models whose output does not change its sign when the sides are exchanged.
 pub(super) fn check_skew(model: &KernelExpansion, sides: &LeftRightColumns, data: &Table) -> Result<()> {
     let parts = sides.parts(model)?;
     let (isa, size) = (Isa::detect(), model.coef.data().iter().map(|c| c.abs()).sum::<f64>());
     let outputs = |row: &[f64]| -> Vec<f64> {
-        parts.at(isa, row).iter().zip(&model.intercept).map(|(v, b)| v + b).collect()
+        parts.outputs_at(isa, row).iter().zip(&model.intercept).map(|(v, b)| v + b).collect()
     };
     for i in 0..data.rows() {
         let row = data.row(i);
         for (a, b) in outputs(&row).iter().zip(outputs(&sides.swapped(&row))) {
             if (a + b).abs() > 1e-9 * (size + a.abs()) {
                 let allowed = "the log odds of a duel change their sign with the sides";
-                let told = format!("{a} one way round and {b} the other");
-                return Err(Error::parameter("model", told, allowed));
+                let values = format!("{a} one way round and {b} the other");
+                return Err(Error::parameter("model", values, allowed));
             }
         }
     }

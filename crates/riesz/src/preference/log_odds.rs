@@ -1,4 +1,4 @@
-//! What a model of duels says of who wins, and how sure that is.
+//! Predictions of duels: log odds, their standard deviations, and win probabilities.
 
 use super::left_right_columns::LeftRightColumns;
 use super::pref_shap::superiority_over_field;
@@ -11,7 +11,8 @@ use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::prediction::{AggregatePrediction, Prediction, reaching};
 use crate::table::Table;
 
-/// How far the left item of each duel is ahead, and how probable it is that it wins. One number a duel.
+/// The advantage of the left item of each duel, and the probability that it wins; one number per duel in each
+/// list.
 ///
 /// The model's output g is the left item's advantage. Without a margin of ties it is the log odds that the
 /// left item wins. With a margin δ (Rao and Kupper 1967) `P(left wins) = σ(g - δ)` and `P(right wins) = σ(-g
@@ -31,39 +32,41 @@ pub struct DuelLogOdds {
 }
 
 impl DuelLogOdds {
-    /// Of duels as wide rows. Cost O(n²) a duel for n pairs that met, where there is a posterior.
+    /// Predictions for duels as wide rows. Cost O(n²) per duel for n compared pairs, where there is a
+    /// posterior.
     ///
     /// # Errors
-    /// As [`Prediction::of`]; [`Error::Parameter`](crate::Error::Parameter) for a model that is none of
+    /// As [`Prediction::new`]; [`Error::Parameter`](crate::Error::Parameter) for a model that is none of
     /// duels.
-    pub fn of(
+    pub fn of_rows(
         model: &KernelExpansion,
         covariance: Option<&PosteriorCovariance>,
         rows: &Table,
     ) -> Result<Self> {
-        let sides = LeftRightColumns::of(model.columns())?;
+        let sides = LeftRightColumns::from_columns(model.columns())?;
         let rows = rows.align_to(model.columns())?;
-        let found = Prediction::of(model, covariance, &rows)?;
-        let posterior = covariance.map(|own| Posterior::new(model, own)).transpose()?;
-        let sd = posterior.map(|own| own.sd(&rows)).transpose()?;
-        // Of two alike nothing is unknown, and rounding means nothing.
-        let alike =
+        let prediction = Prediction::new(model, covariance, &rows)?;
+        let posterior =
+            covariance.map(|posterior_covariance| Posterior::new(model, posterior_covariance)).transpose()?;
+        let sd = posterior.map(|known| known.sd(&rows)).transpose()?;
+        // The log odds of two equal items are 0 for certain; rounding errors are removed.
+        let same_items =
             |i: usize| sides.left.iter().zip(&sides.right).all(|(l, r)| rows.get(i, *l) == rows.get(i, *r));
-        let settled = |all: &Matrix| -> Vec<f64> {
-            (0..rows.rows()).map(|i| if alike(i) { 0.0 } else { all[(i, 0)] }).collect()
+        let settled = |column_matrix: &Matrix| -> Vec<f64> {
+            (0..rows.rows()).map(|i| if same_items(i) { 0.0 } else { column_matrix[(i, 0)] }).collect()
         };
         Ok(Self {
-            mean: settled(&found.outputs),
+            mean: settled(&prediction.outputs),
             sd: sd.as_ref().map(settled),
-            ..Self::of_classes(model, found.probabilities.as_ref())
+            ..Self::of_classes(model, prediction.probabilities.as_ref())
         })
     }
 
-    /// Of weighted sums of the log odds of duels: those of bags, with what
-    /// [`Bags::duels`](super::ItemBags::duels) makes. Means alone without a posterior.
+    /// Predictions for weighted sums of the log odds of duels: those of bags, with the rows and weights of
+    /// [`ItemBags::duels`](super::ItemBags::duels). Means alone without a posterior.
     ///
     /// # Errors
-    /// As [`AggregatePrediction::of`].
+    /// As [`AggregatePrediction::new`].
     pub fn of_sums(
         model: &KernelExpansion,
         covariance: Option<&PosteriorCovariance>,
@@ -74,11 +77,11 @@ impl DuelLogOdds {
             let mean = weights.transpose_times(&model.predict(rows)?);
             return Ok(Self { mean: mean.column(0), ..Self::of_classes(model, None) });
         };
-        let found = AggregatePrediction::of(model, covariance, rows, weights)?;
+        let prediction = AggregatePrediction::new(model, covariance, rows, weights)?;
         Ok(Self {
-            mean: found.outputs.column(0),
-            sd: Some(found.variance.column(0).into_iter().map(f64::sqrt).collect()),
-            ..Self::of_classes(model, found.probabilities.as_ref())
+            mean: prediction.outputs.column(0),
+            sd: Some(prediction.variance.column(0).into_iter().map(f64::sqrt).collect()),
+            ..Self::of_classes(model, prediction.probabilities.as_ref())
         })
     }
 
@@ -91,8 +94,10 @@ impl DuelLogOdds {
         Self {
             mean: Vec::new(),
             sd: None,
-            probability: probabilities.map(|all| all.column(1)),
-            tie: probabilities.filter(|all| all.cols() > 2).map(|all| all.column(2)),
+            probability: probabilities.map(|probability_matrix| probability_matrix.column(1)),
+            tie: probabilities
+                .filter(|probability_matrix| probability_matrix.cols() > 2)
+                .map(|probability_matrix| probability_matrix.column(2)),
             margin,
         }
     }

@@ -33,13 +33,18 @@ pub(super) struct PairFeatures<'a> {
 }
 
 impl<'a> PairFeatures<'a> {
-    /// The features of a prior without contexts; `None` if there are more than `most`, or if a matrix is not
-    /// finite.
-    pub fn of(prior: &'a PairKernel, grams: &'a ItemGrams, pairs: &'a [Pair], most: usize) -> Option<Self> {
+    /// The features of a prior without contexts; `None` if there are more than `max_features`, or if a matrix
+    /// is not finite.
+    pub fn from_grams(
+        prior: &'a PairKernel,
+        grams: &'a ItemGrams,
+        pairs: &'a [Pair],
+        max_features: usize,
+    ) -> Option<Self> {
         let mut utilities = grams.items.clone();
         utilities.data_mut().iter_mut().for_each(|v| *v *= prior.utility_variance);
-        if let Some(alone) = &grams.extra_utility_kernel {
-            utilities.data_mut().iter_mut().zip(alone.data()).for_each(|(v, a)| *v += a);
+        if let Some(extra_utility) = &grams.extra_utility_kernel {
+            utilities.data_mut().iter_mut().zip(extra_utility.data()).for_each(|(v, a)| *v += a);
         }
         if utilities.data().iter().chain(grams.items.data()).any(|v| !v.is_finite()) {
             return None;
@@ -51,18 +56,21 @@ impl<'a> PairFeatures<'a> {
         };
         let (v, r) = (utilities.cols(), columns.cols());
         let count = v + r * r.saturating_sub(1) / 2;
-        if count > most {
+        if count > max_features {
             return None;
         }
         let root = prior.generalised_variance.sqrt();
         let mut features = Matrix::zeros(pairs.len(), count);
         for (i, &(left, right)) in pairs.iter().enumerate() {
-            let (own, cyclic) = features.row_mut(i).split_at_mut(v);
+            let (utility_features, cyclic) = features.row_mut(i).split_at_mut(v);
             let ends = utilities.row(left).iter().zip(utilities.row(right));
-            own.iter_mut().zip(ends).for_each(|(out, (l, r))| *out = l - r);
+            utility_features.iter_mut().zip(ends).for_each(|(out, (l, r))| *out = l - r);
             let (l, r) = (columns.row(left), columns.row(right));
-            let both = (0..l.len()).flat_map(|a| (a + 1..l.len()).map(move |b| (a, b)));
-            cyclic.iter_mut().zip(both).for_each(|(out, (a, b))| *out = root * (l[a] * r[b] - l[b] * r[a]));
+            let column_pairs = (0..l.len()).flat_map(|a| (a + 1..l.len()).map(move |b| (a, b)));
+            cyclic
+                .iter_mut()
+                .zip(column_pairs)
+                .for_each(|(out, (a, b))| *out = root * (l[a] * r[b] - l[b] * r[a]));
         }
         Some(Self { prior, grams, pairs, columns, features })
     }
@@ -76,8 +84,9 @@ impl<'a> PairFeatures<'a> {
         out
     }
 
-    /// The slopes of the log marginal likelihood by everything in the prior, and by the margin of ties, as
-    /// [`PairKernel::slopes`] makes them of `M = ½ [αα' + u α' + α u' - W + H H']`, with `H = W Φ C⁻ᵀᐟ²`.
+    /// The derivatives of the log marginal likelihood in all parts of the prior and in the margin of ties:
+    /// those that [`PairKernel::gradient`] computes from `M = ½ [αα' + u α' + α u' - W + H H']`, with `H = W
+    /// Φ C⁻ᵀᐟ²`.
     pub fn slopes(
         &self,
         mode: &LaplaceMode<Cholesky>,
@@ -87,8 +96,8 @@ impl<'a> PairFeatures<'a> {
         let weight: Vec<f64> = mode.root_weight.iter().map(|r| r * r).collect();
         let mut h = self.features.clone();
         mode.factor.solve_lower_right(&mut h);
-        let sure: Vec<f64> = (0..n).map(|i| weight[i] * dot(h.row(i), h.row(i))).collect();
-        let (u, margin) = mode.response(self, likelihood, &sure);
+        let precision_share: Vec<f64> = (0..n).map(|i| weight[i] * dot(h.row(i), h.row(i))).collect();
+        let (u, margin) = mode.response(self, likelihood, &precision_share);
         for (i, w) in weight.iter().enumerate() {
             h.row_mut(i).iter_mut().for_each(|h| *h *= w);
         }
@@ -129,31 +138,31 @@ impl<'a> PairFeatures<'a> {
         let (items, p) = (self.grams.items.rows(), h.cols());
         let mut sums = Matrix::zeros(items, p + 2);
         for (i, &(l, r)) in self.pairs.iter().enumerate() {
-            let own = h.row(i).iter().copied().chain([first[i], second[i]]);
-            for (at, v) in own.enumerate() {
-                sums[(l, at)] += v;
-                sums[(r, at)] -= v;
+            let numbers = h.row(i).iter().copied().chain([first[i], second[i]]);
+            for (column, v) in numbers.enumerate() {
+                sums[(l, column)] += v;
+                sums[(r, column)] -= v;
             }
         }
         let mut out = signed_square(&sums, p + 1);
         for (&(l, r), w) in self.pairs.iter().zip(weight) {
-            for (at, sign) in [((l, l), -0.5), ((r, r), -0.5), ((l, r), 0.5), ((r, l), 0.5)] {
-                out[at] += sign * w;
+            for (entry, sign) in [((l, l), -0.5), ((r, r), -0.5), ((l, r), 0.5), ((r, l), 0.5)] {
+                out[entry] += sign * w;
             }
         }
         out
     }
 
-    /// `½ Σ_t ± A_t k A_tᵀ - …W`, with `A_t` the skew matrix between items of a column of H, or of the two
-    /// others.
+    /// `½ Σ_t ± A_t k A_tᵀ - …W`, where A_t is the skew matrix between items that a column of H, or one of
+    /// the two vectors, defines.
     fn between_sides(&self, h: &Matrix, first: &[f64], second: &[f64], weight: &[f64]) -> Matrix {
         let (items, p, width) = (self.grams.items.rows(), h.cols(), self.columns.cols());
         let mut sums = Matrix::zeros(items, (p + 2) * width);
         for (i, &(l, r)) in self.pairs.iter().enumerate() {
-            let own: Vec<f64> = h.row(i).iter().copied().chain([first[i], second[i]]).collect();
+            let numbers: Vec<f64> = h.row(i).iter().copied().chain([first[i], second[i]]).collect();
             for (item, other, sign) in [(l, r, 1.0), (r, l, -1.0)] {
                 let side = self.columns.row(other);
-                for (out, v) in sums.row_mut(item).chunks_exact_mut(width).zip(&own) {
+                for (out, v) in sums.row_mut(item).chunks_exact_mut(width).zip(&numbers) {
                     out.iter_mut().zip(side).for_each(|(o, k)| *o += sign * v * k);
                 }
             }
@@ -173,15 +182,15 @@ impl<'a> PairFeatures<'a> {
 /// `½ (A Aᵀ - B Bᵀ)`, where A are the first `plus` columns and B the others.
 fn signed_square(columns: &Matrix, plus: usize) -> Matrix {
     let mut right = columns.transpose();
-    for (at, row) in right.data_mut().chunks_exact_mut(columns.rows()).enumerate() {
-        let sign = if at < plus { 0.5 } else { -0.5 };
+    for (row_index, row) in right.data_mut().chunks_exact_mut(columns.rows()).enumerate() {
+        let sign = if row_index < plus { 0.5 } else { -0.5 };
         row.iter_mut().for_each(|v| *v *= sign);
     }
     columns.matmul(&right)
 }
 
 impl PriorCovariance for PairFeatures<'_> {
-    /// That of C.
+    /// Cholesky factor of C.
     type Factor = Cholesky;
 
     fn times(&self, v: &[f64]) -> Vec<f64> {

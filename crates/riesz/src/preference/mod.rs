@@ -1,9 +1,9 @@
-//! Preferences: who beats whom, learnt from duels between items with properties.
+//! Preferences: models of who beats whom, learnt from duels between items with properties.
 //!
-//! A model of duels is an [`KernelExpansion`](crate::KernelExpansion) over wide rows, the left item's columns
-//! beside the right one's, that changes its sign when the two change places. Behind them stand the columns of
-//! the duels' contexts, which stay where they are. So whatever predicts or explains expansions does so here;
-//! a player is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
+//! A model of duels is a [`KernelExpansion`](crate::KernelExpansion) over wide rows, which hold the left
+//! item's columns, then the right one's, then those of the duel's context. Its output changes its sign when
+//! the two items are exchanged. Predictions and explanations are therefore those of any expansion; a player
+//! is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
 mod bilinear_skew;
 mod bradley_terry;

@@ -1,13 +1,13 @@
-//! How tables record who won: a word or number a duel, the scores of both sides, or counts of wins.
+//! Recorded outcomes of duels: a word or number per duel, the scores of both sides, or counts of wins.
 //!
-//! A column of words is read by one vocabulary, which has to know all of its cells, so that `L` is the left
-//! side beside `R` and a loss beside `W`. Where two vocabularies know all cells and disagree, the column is
-//! refused.
+//! A column of words is read with one vocabulary, which has to contain all of its cells, so that `L` is the
+//! left side beside `R` and a loss beside `W`. Where two vocabularies contain all cells and disagree, the
+//! column is refused.
 
 use super::duel_sides::HomeSide;
 use crate::error::{Error, Result};
 
-/// How the rows of a table record the outcomes of duels between a left and a right item. Missing cells are
+/// Outcomes of duels between a left and a right item, as the rows of a table record them. Missing cells are
 /// `None` or NaN.
 #[derive(Debug, Clone, Copy)]
 pub enum Record<'a> {
@@ -29,7 +29,7 @@ pub enum Record<'a> {
         /// The scores of the left and of the right side.
         scores: [&'a [f64]; 2],
     },
-    /// How many duels each side won, and how many were ties: a row is many duels.
+    /// The numbers of duels that each side won and, if given, of ties: one row represents many duels.
     Wins {
         /// The names of the columns of wins.
         columns: [&'a str; 2],
@@ -40,13 +40,13 @@ pub enum Record<'a> {
     },
 }
 
-/// What becomes of a row without an outcome.
+/// The treatment of a row without an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissingOutcome {
-    /// It is refused.
+    /// The row is refused.
     #[default]
     Refuse,
-    /// It is left out.
+    /// The row is left out.
     Drop,
 }
 
@@ -174,15 +174,15 @@ impl Vocabulary {
     }
 }
 
-/// A cell in small letters, with plain hyphens, fractions and blanks.
+/// A cell in lower case, with plain hyphens, fractions and blanks.
 fn plain(cell: &str) -> String {
-    let one = |c: char| match c {
+    let simplify = |c: char| match c {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => "-".to_string(),
         '½' => "1/2".to_string(),
         '_' | '\u{a0}' => " ".to_string(),
         c => c.to_lowercase().collect(),
     };
-    let text: String = cell.trim().chars().map(one).collect();
+    let text: String = cell.trim().chars().map(simplify).collect();
     text.replace(" - ", "-").replace(" : ", ":")
 }
 
@@ -230,7 +230,7 @@ impl Record<'_> {
         }
     }
 
-    /// Reads the duels. `weight`, one a row, is what each of its duels counts, by default 1.
+    /// Reads the duels. `weight`, one number per row, is the weight of each of its duels, by default 1.
     ///
     /// # Errors
     /// [`Error::Cell`] for a cell that is no outcome, one whose meaning is not clear, and a missing one
@@ -244,7 +244,7 @@ impl Record<'_> {
         if let Self::Wins { columns, wins, ties } = self {
             out.read_wins(*columns, *wins, *ties, weight)?;
         } else {
-            let all = match self {
+            let outcomes = match self {
                 Self::Outcomes { column, cells, names } => words(column, cells, *names)?,
                 Self::Scores { scores: [left, right], .. } => {
                     let known =
@@ -253,21 +253,21 @@ impl Record<'_> {
                 }
                 _ => vec![Some(1.0); rows],
             };
-            for (row, outcome) in all.into_iter().enumerate() {
+            for (row, outcome) in outcomes.into_iter().enumerate() {
                 match outcome {
                     Some(outcome) => out.push(row, outcome),
                     None => out.missing.push(row),
                 }
             }
             out.count = out.rows.len();
-            out.weight = weight.map(|all| out.rows.iter().map(|&row| all[row]).collect());
+            out.weight = weight.map(|row_weights| out.rows.iter().map(|&row| row_weights[row]).collect());
         }
         if let (Some(&row), MissingOutcome::Refuse) = (out.missing.first(), missing) {
             return Err(self.missing_at(row, out.missing.len()));
         }
         if out.rows.is_empty() {
             return Err(Error::TooFew {
-                what: "the list of duels with an outcome".into(),
+                subject: "the list of duels with an outcome".into(),
                 needed: 1,
                 unit: "duel is",
             });
@@ -276,7 +276,8 @@ impl Record<'_> {
     }
 
     fn check_lengths(&self, weight: Option<&[f64]>) -> Result<()> {
-        let mut lengths: Vec<(&str, usize)> = weight.map(|all| ("weight", all.len())).into_iter().collect();
+        let mut lengths: Vec<(&str, usize)> =
+            weight.map(|row_weights| ("weight", row_weights.len())).into_iter().collect();
         match self {
             Self::Winners(_) | Self::Outcomes { names: None, .. } => {}
             Self::Outcomes { names: Some([left, right]), .. } => {
@@ -292,10 +293,10 @@ impl Record<'_> {
         let why = "one a row of duels";
         lengths
             .into_iter()
-            .try_for_each(|(name, found)| crate::error::sized(name, "entries", self.rows(), found, why))
+            .try_for_each(|(name, length)| crate::error::sized(name, "entries", self.rows(), length, why))
     }
 
-    /// Why a row without an outcome is refused.
+    /// The error that refuses a row without an outcome.
     fn missing_at(&self, row: usize, count: usize) -> Error {
         let column = match self {
             Self::Scores { columns, scores: [left, _] } => columns[usize::from(!left[row].is_nan())],
@@ -303,8 +304,8 @@ impl Record<'_> {
             Self::Wins { columns, .. } => columns[0],
             Self::Winners(_) => "winner",
         };
-        let others = if count > 1 { format!(" ({count} rows have none)") } else { String::new() };
-        let problem = format!("the duel has no outcome{others}: fill it in, or leave such duels out");
+        let count_text = if count > 1 { format!(" ({count} rows have none)") } else { String::new() };
+        let problem = format!("the duel has no outcome{count_text}: fill it in, or leave such duels out");
         Error::Cell { row, column: column.into(), value: String::new(), problem }
     }
 }
@@ -315,7 +316,7 @@ impl Outcomes {
         self.outcome.push(outcome);
     }
 
-    /// Reads counts of wins and ties; a row without any of them is missing.
+    /// Reads counts of wins and ties; a row where any of them is missing has no outcome.
     fn read_wins(
         &mut self,
         columns: [&str; 2],
@@ -346,7 +347,7 @@ impl Outcomes {
                 }
                 if count > 0.0 {
                     self.push(row, outcome);
-                    weights.push(count * weight.map_or(1.0, |all| all[row]));
+                    weights.push(count * weight.map_or(1.0, |row_weights| row_weights[row]));
                     total += count;
                 }
             }
@@ -357,23 +358,24 @@ impl Outcomes {
     }
 }
 
-/// Outcomes by the vocabulary that knows all cells.
+/// Reads outcomes with the vocabulary that contains all cells.
 fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) -> Result<Vec<Option<f64>>> {
     let plain: Vec<Option<String>> = cells.iter().map(|cell| cell.as_deref().map(plain)).collect();
     let known = |word: &&String| word.as_str() != UNFINISHED;
-    let by = |read: &dyn Fn(&str) -> Option<f64>| -> Vec<Option<f64>> {
+    let read_with = |read: &dyn Fn(&str) -> Option<f64>| -> Vec<Option<f64>> {
         plain.iter().map(|word| word.as_ref().filter(known).and_then(|word| read(word))).collect()
     };
     let missing = |row: usize| plain[row].as_ref().filter(known).is_none();
-    let whole = |found: &Vec<Option<f64>>| (0..found.len()).all(|row| found[row].is_some() || missing(row));
-    let mut readings = vec![by(&by_word)];
-    readings.extend(LETTERS.iter().map(|own| by(&|word| own.read(word))));
-    // Numbers from 0 to 1 are shares of a win; others may be codes. Of 1 and 2 alone nobody knows which side
-    // they stand for: only an X or another word for a tie says that they are codes of sides.
+    let is_complete =
+        |reading: &Vec<Option<f64>>| (0..reading.len()).all(|row| reading[row].is_some() || missing(row));
+    let mut readings = vec![read_with(&by_word)];
+    readings.extend(LETTERS.iter().map(|vocabulary| read_with(&|word| vocabulary.read(word))));
+    // Numbers from 0 to 1 are shares of a win; others may be codes. The codes 1 and 2 alone do not show which
+    // side they stand for: only an X or another word for a tie shows that they are codes of sides.
     let football = plain.iter().flatten().any(|word| word == "x" || TIE.contains(&word.as_str()));
-    let codes = CODES.iter().filter(|own| own.tie != ["x"] || football);
-    if !whole(&readings[0]) {
-        readings.extend(codes.map(|own| by(&|word| own.read(&code(word)))));
+    let codes = CODES.iter().filter(|vocabulary| vocabulary.tie != ["x"] || football);
+    if !is_complete(&readings[0]) {
+        readings.extend(codes.map(|vocabulary| read_with(&|word| vocabulary.read(&code(word)))));
     }
     if let Some([left, right]) = names {
         let winner = |(row, cell): (usize, &Option<String>)| {
@@ -386,19 +388,19 @@ fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) 
         };
         readings.push(cells.iter().enumerate().map(winner).collect());
     }
-    let candidates: Vec<&Vec<Option<f64>>> = readings.iter().filter(|own| whole(own)).collect();
+    let candidates: Vec<&Vec<Option<f64>>> = readings.iter().filter(|reading| is_complete(reading)).collect();
     let cell = |row: usize, problem: String| {
         let value = cells[row].clone().unwrap_or_default();
         Err(Error::Cell { row, column: column.into(), value, problem })
     };
     let Some(first) = candidates.first() else {
-        let count = |own: &Vec<Option<f64>>| own.iter().flatten().count();
-        // Of equals the first: the vocabulary of whole words.
-        let best = readings.iter().rev().max_by_key(|own| count(own)).unwrap_or(&readings[0]);
+        let count = |reading: &Vec<Option<f64>>| reading.iter().flatten().count();
+        // Among equals the first: the vocabulary of whole words.
+        let best = readings.iter().rev().max_by_key(|reading| count(reading)).unwrap_or(&readings[0]);
         let row = (0..cells.len()).find(|&row| best[row].is_none() && !missing(row)).unwrap_or(0);
         return cell(row, format!("the outcome of a duel is {OUTCOME_WORDS}"));
     };
-    let disagree = |row: &usize| candidates.iter().any(|own| own[*row] != first[*row]);
+    let disagree = |row: &usize| candidates.iter().any(|reading| reading[*row] != first[*row]);
     if let Some(row) = (0..cells.len()).find(disagree) {
         let meaning =
             "the column's other cells do not say which side it stands for: write left, right or tie";
@@ -425,7 +427,7 @@ pub fn read_homes(
         (_, Some([_, right])) if right[row].trim() == cell.trim() => Some(HomeSide::Right),
         _ => None,
     };
-    let of = |(row, cell): (usize, &Option<String>)| {
+    let home_of = |(row, cell): (usize, &Option<String>)| {
         let Some(cell) = cell else { return Ok(HomeSide::Nobody) };
         side(row, cell).ok_or_else(|| Error::Cell {
             row,
@@ -434,5 +436,5 @@ pub fn read_homes(
             problem: "the side at home is left, right or none, or the name of one of the two".into(),
         })
     };
-    cells.iter().enumerate().map(of).collect()
+    cells.iter().enumerate().map(home_of).collect()
 }

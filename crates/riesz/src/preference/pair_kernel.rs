@@ -1,31 +1,33 @@
-//! What is believed beforehand of duels: the covariance of the log odds of two pairs of items, made of a
-//! kernel of items.
+//! The prior of duels: the covariance of the log odds of two pairs of items, from a kernel of items.
 //!
-//! With `k` between items, `g(l, r)` the log odds that l beats r, and pairs `p = (l, r)` and `p' = (l', r')`,
+//! Let k be a kernel of items, `g(l, r)` the log odds that l beats r, and `p = (l, r)` and `p' = (l', r')`
+//! two pairs. Then
 //!
 //! ```text
-//! cov(g(p), g(p')) = utility [k(l,l') + k(r,r') - k(l,r') - k(r,l')] + generalised [k(l,l') k(r,r') - k(l,r') k(r,l')]
+//! cov(g(p), g(p')) = utility [k(l,l') + k(r,r') - k(l,r') - k(r,l')] + generalised [k(l,l') k(r,r') -
+//! k(l,r') k(r,l')]
 //! ```
 //!
 //! The first part is that of a difference of utilities, `g = f(l) - f(r)` (preferential Gaussian processes,
-//! Chu and Ghahramani 2005), with which there is a ranking; the second that of any skew function of two
-//! items, rock, paper and scissors included (the generalised kernel of Chau, Gonzalez and Sejdinovic 2022).
-//! Their sum is the generalised kernel of `c + k`, so one family holds both. To the first part belong further
-//! utilities with kernels of their own: ability that is not in an item's covariates, the advantage of the
-//! side at home. Where duels have contexts, all is multiplied by a kernel between contexts.
+//! Chu and Ghahramani 2005), under which there is a ranking; the second is that of any skew function of two
+//! items, including rock, paper and scissors (the generalised kernel of Chau, Gonzalez and Sejdinovic 2022).
+//! Their sum is the generalised kernel of `c + k`, so that one family contains both. The first part may
+//! include further utilities with their own kernels: ability that is not in an item's covariates, and the
+//! advantage of the side at home. Where duels have contexts, the covariance is multiplied by a kernel between
+//! contexts.
 //!
-//! Each part is the skew half of a product kernel over *wide* rows, the left item's columns, then the right
-//! one's, then the contexts': `(u (k_left + k_right) + c k_left k_right) k_contexts`, of which a model of
-//! duels is therefore an [`Expansion`](crate::Expansion).
+//! Each part is the skew half of a product kernel over *wide* rows, which hold the left item's columns, then
+//! the right one's, then the contexts': `(u (k_left + k_right) + c k_left k_right) k_contexts`. A model of
+//! duels is therefore a [`KernelExpansion`](crate::KernelExpansion) in this kernel.
 
 use rayon::prelude::*;
 
 use super::duels::{Contexts, Duels};
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel::{Kernel, Term};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::table::{Column, Table};
 
 /// The prior of duels.
@@ -65,7 +67,7 @@ pub(super) struct ItemGrams {
     pub contexts: Option<Matrix>,
 }
 
-/// How something changes with these matrices, and with the numbers of a prior.
+/// Derivatives of a function in these matrices, and in the numbers of a prior.
 pub(super) struct PairKernelGradient {
     pub grams: ItemGrams,
     pub utility_variance: f64,
@@ -83,7 +85,7 @@ struct ItemQuad {
 }
 
 impl ItemQuad {
-    fn of(k: &Matrix, (l, r): Pair, (a, b): Pair) -> Self {
+    fn from_gram(k: &Matrix, (l, r): Pair, (a, b): Pair) -> Self {
         let (left, right) = (k.row(l), k.row(r));
         Self { ll: left[a], rr: right[b], lr: left[b], rl: right[a] }
     }
@@ -122,11 +124,15 @@ impl PairKernel {
             return Err(Error::parameter("utility", 0, allowed));
         }
         match (&self.contexts, duels.contexts()) {
-            (Some(own), Some(contexts)) => {
-                own.kernel.validate(contexts.table.width())?;
-                let fits = (0.0..=1.0).contains(&own.shared);
+            (Some(context_kernel), Some(contexts)) => {
+                context_kernel.kernel.validate(contexts.table.width())?;
+                let fits = (0.0..=1.0).contains(&context_kernel.shared);
                 let bad = || {
-                    Error::parameter("shared", own.shared, "what contexts share is from 0 to 1 of the prior")
+                    Error::parameter(
+                        "shared",
+                        context_kernel.shared,
+                        "what contexts share is from 0 to 1 of the prior",
+                    )
                 };
                 if fits { Ok(()) } else { Err(bad()) }
             }
@@ -142,17 +148,19 @@ impl PairKernel {
         }
     }
 
-    /// What the covariance of two pairs is but for their contexts.
+    /// The covariance of two pairs, without the factor of their contexts.
     fn pair_covariance(&self, grams: &ItemGrams, p: Pair, q: Pair) -> f64 {
-        let four = ItemQuad::of(&grams.items, p, q);
-        let alone =
-            grams.extra_utility_kernel.as_ref().map_or(0.0, |k| ItemQuad::of(k, p, q).utility_variance());
+        let four = ItemQuad::from_gram(&grams.items, p, q);
+        let extra_utility = grams
+            .extra_utility_kernel
+            .as_ref()
+            .map_or(0.0, |k| ItemQuad::from_gram(k, p, q).utility_variance());
         self.utility_variance * four.utility_variance()
             + self.generalised_variance * four.generalised_variance()
-            + alone
+            + extra_utility
     }
 
-    /// The covariance of the pairs that met. Cost O(pairs²).
+    /// The covariance of the compared pairs. Cost O(pairs²).
     pub(super) fn gram(&self, grams: &ItemGrams, duels: &Duels) -> Matrix {
         let (pairs, n) = (duels.pairs(), duels.pairs().len());
         let places = self.contexts.as_ref().zip(grams.contexts.as_ref()).zip(duels.contexts());
@@ -160,15 +168,17 @@ impl PairKernel {
         out.data_mut().par_chunks_mut(n.max(1)).enumerate().for_each(|(i, row)| {
             row.iter_mut().zip(pairs).for_each(|(out, q)| *out = self.pair_covariance(grams, pairs[i], *q));
             if let Some(((ContextKernel { shared, .. }, k), Contexts { rows, .. })) = &places {
-                let own = k.row(rows[i]);
-                row.iter_mut().zip(rows).for_each(|(out, j)| *out *= shared + (1.0 - shared) * own[*j]);
+                let context_row = k.row(rows[i]);
+                row.iter_mut()
+                    .zip(rows)
+                    .for_each(|(out, j)| *out *= shared + (1.0 - shared) * context_row[*j]);
             }
         });
         out
     }
 
-    /// Of a function of [`gram`](Self::gram) with these slopes, a symmetric matrix over pairs: its slopes by
-    /// everything. Cost O(pairs²).
+    /// Derivatives in all parts of the prior of a function whose derivatives in [`gram`](Self::gram) are a
+    /// symmetric matrix over pairs. Cost O(pairs²).
     pub(super) fn gradient(&self, grams: &ItemGrams, duels: &Duels, slopes: &Matrix) -> PairKernelGradient {
         let pairs = duels.pairs();
         let zeros = |like: &Matrix| Matrix::zeros(like.rows(), like.cols());
@@ -188,41 +198,41 @@ impl PairKernel {
             out[(l, b)] += four.lr;
             out[(r, a)] += four.rl;
         };
-        let both = |by: f64| ItemQuad { ll: by, rr: by, lr: -by, rl: -by };
+        let difference_quad = |weight: f64| ItemQuad { ll: weight, rr: weight, lr: -weight, rl: -weight };
         for (i, &p) in pairs.iter().enumerate() {
             for (j, (slope, &q)) in slopes.row(i).iter().zip(pairs).enumerate() {
                 let mut slope = *slope;
-                if let (Some(own), Some(k), Some(contexts)) =
+                if let (Some(context_kernel), Some(k), Some(contexts)) =
                     (&self.contexts, &grams.contexts, duels.contexts())
                 {
-                    let at = (contexts.rows[i], contexts.rows[j]);
-                    let by = slope * self.pair_covariance(grams, p, q);
-                    out.shared += by * (1.0 - k[at]);
+                    let entry = (contexts.rows[i], contexts.rows[j]);
+                    let weight = slope * self.pair_covariance(grams, p, q);
+                    out.shared += weight * (1.0 - k[entry]);
                     if let Some(out) = &mut out.grams.contexts {
-                        out[at] += by * (1.0 - own.shared);
+                        out[entry] += weight * (1.0 - context_kernel.shared);
                     }
-                    slope *= own.shared + (1.0 - own.shared) * k[at];
+                    slope *= context_kernel.shared + (1.0 - context_kernel.shared) * k[entry];
                 }
-                let four = ItemQuad::of(&grams.items, p, q);
+                let four = ItemQuad::from_gram(&grams.items, p, q);
                 out.utility_variance += slope * four.utility_variance();
                 out.generalised_variance += slope * four.generalised_variance();
                 let (u, c) = (slope * self.utility_variance, slope * self.generalised_variance);
-                let by = ItemQuad {
+                let weights = ItemQuad {
                     ll: u + c * four.rr,
                     rr: u + c * four.ll,
                     lr: -(u + c * four.rl),
                     rl: -(u + c * four.lr),
                 };
-                add(&mut out.grams.items, p, q, by);
+                add(&mut out.grams.items, p, q, weights);
                 if let Some(out) = &mut out.grams.extra_utility_kernel {
-                    add(out, p, q, both(slope));
+                    add(out, p, q, difference_quad(slope));
                 }
             }
         }
         out
     }
 
-    /// The product kernel over wide rows, of items with so many columns.
+    /// The product kernel over wide rows, for items with `width` columns.
     pub fn wide_row_kernel(&self, width: usize) -> Kernel {
         let right = self.items.shift_columns(width);
         let scaled = |scale: f64, kernel: Kernel| -> Vec<Term> {
@@ -230,8 +240,8 @@ impl PairKernel {
         };
         let mut terms = scaled(self.utility_variance, self.items.clone());
         terms.extend(scaled(self.utility_variance, right.clone()));
-        if let Some(alone) = &self.extra_utility_kernel {
-            terms.extend(alone.terms.iter().cloned().chain(alone.shift_columns(width).terms));
+        if let Some(extra_utility) = &self.extra_utility_kernel {
+            terms.extend(extra_utility.terms.iter().cloned().chain(extra_utility.shift_columns(width).terms));
         }
         terms.extend(scaled(self.generalised_variance, self.items.clone() * right));
         match &self.contexts {
@@ -242,7 +252,7 @@ impl PairKernel {
 }
 
 impl ContextKernel {
-    /// With what is shared.
+    /// The kernel of contexts including the shared part.
     pub(super) fn with_shared_part(&self) -> Kernel {
         let scaled =
             |scale: f64, kernel: Kernel| if scale > 0.0 { (scale * kernel).terms } else { Vec::new() };
@@ -267,33 +277,33 @@ pub fn wide_rows(items: &Table, pairs: &[Pair]) -> Result<Table> {
     wide_rows_in(items, pairs, None)
 }
 
-/// Wide rows of pairs of items, each in its context if there are some: the columns of `contexts`, a row a
-/// pair, stand behind the items'.
+/// Wide rows of pairs of items, each in its context if there are contexts: the columns of `contexts`, with
+/// one row per pair, stand behind the items'.
 ///
 /// # Errors
 /// As [`wide_rows`]; [`Error::Shape`] unless there is a context a pair; [`Error::Parameter`] for a column of
 /// contexts that could be taken for one of the items.
 pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Table> {
-    if let Some(found) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
+    if let Some(n_rows) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
         let why = "one a pair".into();
         return Err(Error::Shape {
-            what: "the table of contexts".into(),
+            subject: "the table of contexts".into(),
             unit: "rows",
             expected: pairs.len(),
-            found,
+            actual: n_rows,
             why,
         });
     }
     let taken = |c: &&Column| {
         let side = c.name.starts_with("left_") || c.name.starts_with("right_");
-        side || items.columns().iter().any(|own| own.name == c.name)
+        side || items.columns().iter().any(|column| column.name == c.name)
     };
     if let Some(column) = contexts.and_then(|c| c.columns().iter().find(taken)) {
         let allowed = "it is none of the items' columns, and does not begin with left_ or right_, as those \
                        of the two items do: rename it";
         return Err(Error::parameter("column of contexts", &column.name, allowed));
     }
-    let of = |side: fn(&Pair) -> usize| {
+    let values_of_side = |side: fn(&Pair) -> usize| {
         let numbers = pairs.iter().map(side).collect::<Vec<_>>();
         (0..items.width()).flat_map(move |j| {
             let column = items.column(j);
@@ -301,7 +311,7 @@ pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> 
         })
     };
     let behind = contexts.into_iter().flat_map(|c| c.column_major().iter().copied());
-    let values = of(|p| p.0).chain(of(|p| p.1)).chain(behind).collect();
+    let values = values_of_side(|p| p.0).chain(values_of_side(|p| p.1)).chain(behind).collect();
     let mut columns = wide_columns(items.columns());
     columns.extend(contexts.into_iter().flat_map(|c| c.columns().iter().cloned()));
     Table::from_column_major(columns, pairs.len(), values)
@@ -317,7 +327,7 @@ pub(super) fn model(
     points: Table,
     coef: Vec<f64>,
     link: Link,
-    card: Vec<Fact>,
+    card: Vec<CardEntry>,
 ) -> Result<KernelExpansion> {
     let classes = ["right", "left", "tie"].map(String::from);
     let model = KernelExpansion {

@@ -1,6 +1,6 @@
-//! Logistic regression on differences: `P(l beats r) = σ(s_l - s_r)`, where the scores s are one parameter an
-//! item, or linear in its features. Each pair that met is a row of the design, but none is ever written down:
-//! sums over pairs go by the items.
+//! Logistic regression on differences: `P(l beats r) = σ(s_l - s_r)`, where the scores s are one parameter
+//! per item, or linear in its features. Each compared pair is a row of the design matrix, which is never
+//! formed: sums over pairs are accumulated per item.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,9 +18,10 @@ const MAX_NEWTON: usize = 100;
 const TOLERANCE: f64 = 1e-10;
 /// With more parameters solutions with the Hessian go by conjugate gradients.
 const DENSE: usize = 3000;
-/// What of the curvature along some direction is left where the likelihood rises for ever.
+/// Share of the curvature along a direction below which the likelihood is considered to increase without
+/// bound along it.
 const SEPARATION_TOLERANCE: f64 = 1e-7;
-/// The smallest of squared lengths, as against the largest, at which columns depend on one another.
+/// Ratio of the smallest to the largest squared length below which columns are considered linearly dependent.
 const COLLINEARITY_TOLERANCE: f64 = 1e-12;
 
 /// The pairs, their outcomes, and what scores are made of.
@@ -39,7 +40,7 @@ pub(super) struct PairedLogistic {
 pub(super) struct PairedLogisticMode {
     pub theta: Vec<f64>,
     ridge: f64,
-    /// By pair, what the likelihood curves by.
+    /// For each pair, minus the second derivative of the log likelihood.
     curve: Vec<f64>,
     pub log_likelihood: f64,
     pub steps: usize,
@@ -52,8 +53,8 @@ impl PairedLogistic {
     }
 
     pub fn of_features(features: Matrix, duels: &Duels) -> Self {
-        let all = Self::of_items(features.rows(), duels.pairs().to_vec(), duels);
-        Self { features: Some(features), ..all }
+        let differences = Self::of_items(features.rows(), duels.pairs().to_vec(), duels);
+        Self { features: Some(features), ..differences }
     }
 
     pub fn items(&self) -> usize {
@@ -64,7 +65,7 @@ impl PairedLogistic {
         self.features.as_ref().map_or(self.items, Matrix::cols)
     }
 
-    /// By item.
+    /// The score of each item.
     pub fn linear_predictor(&self, theta: &[f64]) -> Vec<f64> {
         self.features.as_ref().map_or_else(|| theta.to_vec(), |x| x.matvec(theta))
     }
@@ -123,8 +124,8 @@ impl PairedLogistic {
     /// [`Error::Target`] where the likelihood of features without a ridge has no maximum, or several;
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn mode(&self, ridge: f64, stop: &AtomicBool) -> Result<PairedLogisticMode> {
-        let alone = self.features.is_some() && ridge == 0.0;
-        if alone {
+        let unpenalised = self.features.is_some() && ridge == 0.0;
+        if unpenalised {
             self.check_rank()?;
         }
         let n = self.pairs.len();
@@ -147,7 +148,7 @@ impl PairedLogistic {
             change = slope.iter().fold(0.0_f64, |a, s| a.max(s.abs()));
             if change <= TOLERANCE * largest {
                 let mode = PairedLogisticMode { theta, ridge, curve, log_likelihood, steps };
-                if alone {
+                if unpenalised {
                     self.check_maximum(&mode)?;
                 }
                 return Ok(mode);
@@ -158,10 +159,10 @@ impl PairedLogistic {
             loop {
                 let next: Vec<f64> = theta.iter().zip(&step).map(|(a, s)| a + t * s).collect();
                 let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(a, s)| a + t * s).collect();
-                let found = value(&next, &next_g);
+                let next_value = value(&next, &next_g);
                 // Near the maximum it changes by less than its rounding error.
-                if found.1 >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
-                    (theta, g, (log_likelihood, objective)) = (next, next_g, found);
+                if next_value.1 >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
+                    (theta, g, (log_likelihood, objective)) = (next, next_g, next_value);
                     break;
                 }
                 t *= 0.5;
@@ -191,11 +192,11 @@ impl PairedLogistic {
         self.pairs.iter().zip(&self.weight).map(size).sum::<f64>().max(1.0)
     }
 
-    /// Of features without a ridge: that no weighted sum of them is the same for all who met.
+    /// Checks features without a ridge: no weighted sum of them is equal for all compared items.
     fn check_rank(&self) -> Result<()> {
         let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
         let (sizes, _) = symmetric_eigen(&self.hessian(&quarter))?;
-        if sizes.first() <= sizes.last().map(|most| most * COLLINEARITY_TOLERANCE).as_ref() {
+        if sizes.first() <= sizes.last().map(|largest| largest * COLLINEARITY_TOLERANCE).as_ref() {
             return no_maximum_error(
                 "of the items that met some columns are constant, or weighted sums of others",
             );
@@ -203,16 +204,16 @@ impl PairedLogistic {
         Ok(())
     }
 
-    /// Likewise: that there is no direction along which the likelihood rises for ever, and its curvature is
-    /// lost.
+    /// Checks features without a ridge: there is no direction along which the likelihood increases without
+    /// bound and its curvature vanishes.
     fn check_maximum(&self, mode: &PairedLogisticMode) -> Result<()> {
         let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
         let start = Cholesky::new(self.hessian(&quarter), "matrix of differences")?;
-        let mut half = self.hessian(&mode.curve);
-        start.solve_lower_in_place(&mut half);
-        let mut whole = half.transpose();
-        start.solve_lower_in_place(&mut whole);
-        if symmetric_eigen(&whole)?.0.first().is_some_and(|size| *size < SEPARATION_TOLERANCE) {
+        let mut half_scaled = self.hessian(&mode.curve);
+        start.solve_lower_in_place(&mut half_scaled);
+        let mut scaled = half_scaled.transpose();
+        start.solve_lower_in_place(&mut scaled);
+        if symmetric_eigen(&scaled)?.0.first().is_some_and(|size| *size < SEPARATION_TOLERANCE) {
             return no_maximum_error("a weighted sum of the columns tells who wins, without exception");
         }
         Ok(())
@@ -262,20 +263,20 @@ impl PairedLogistic {
         hessian
     }
 
-    /// The covariance of the parameters: of items without a ridge, around a mean of 0.
+    /// The covariance of the parameters; for items without a ridge, around a mean of 0.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
     pub fn covariance(&self, mode: &PairedLogisticMode) -> Result<Matrix> {
         let hessian = self.penalised(&mode.curve, mode.ridge);
-        let mut all = Cholesky::new(hessian, "Hessian of a Bradley-Terry model")?.inverse();
+        let mut covariance = Cholesky::new(hessian, "Hessian of a Bradley-Terry model")?.inverse();
         if mode.ridge == 0.0 && self.features.is_none() {
             let n = self.items as f64;
-            // The constant's own part, 1/(n² mean).
-            let own = all.data().iter().sum::<f64>() / (n * n);
-            all.data_mut().iter_mut().for_each(|v| *v -= own);
+            // The part of the constant, 1/(n² mean).
+            let mean_part = covariance.data().iter().sum::<f64>() / (n * n);
+            covariance.data_mut().iter_mut().for_each(|v| *v -= mean_part);
         }
-        Ok(all)
+        Ok(covariance)
     }
 
     /// Standard deviations of the log odds of pairs of items.
@@ -289,10 +290,10 @@ impl PairedLogistic {
         stop: &AtomicBool,
     ) -> Result<Vec<f64>> {
         if self.parameters() <= DENSE {
-            let all = self.covariance(mode)?;
-            return Ok(self.variances(&all, pairs).map(|v| v.max(0.0).sqrt()).collect());
+            let covariance = self.covariance(mode)?;
+            return Ok(self.variances(&covariance, pairs).map(|v| v.max(0.0).sqrt()).collect());
         }
-        let one = |&(l, r): &Pair| {
+        let sd_by_solve = |&(l, r): &Pair| {
             let mut b = vec![0.0; self.items];
             if l != r {
                 (b[l], b[r]) = (1.0, -1.0);
@@ -300,7 +301,7 @@ impl PairedLogistic {
             let x = self.solve(&mode.curve, mode.ridge, &b, stop)?;
             Ok((x[l] - x[r]).max(0.0).sqrt())
         };
-        pairs.iter().map(one).collect()
+        pairs.iter().map(sd_by_solve).collect()
     }
 
     fn variances(&self, covariance: &Matrix, pairs: &[Pair]) -> impl Iterator<Item = f64> {

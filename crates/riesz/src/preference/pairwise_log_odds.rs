@@ -1,11 +1,12 @@
-//! The log odds of all pairs of some items: what a fitted model expects, and joint draws from its posterior.
+//! The log odds of all pairs of some items: the posterior mean of a fitted model, and joint draws from its
+//! posterior.
 //!
-//! N items have N² pairs, whose joint covariance is out of reach for more than a hundred of them. The prior
-//! of pairs is made of a kernel of items, so a draw from it takes N³ only: with `K = R Rᵀ`, z of standard
-//! normal numbers and S skew with such ones above its diagonal, `√u (Rz 1ᵀ - 1 (Rz)ᵀ) + √c R S Rᵀ` has the
-//! covariance of
-//! [`PairKernel`]. A draw from the posterior is one from the prior, moved by what the duels know of it
-//! (Matheron's rule; Wilson et al. 2020): exact for the normal distribution that Laplace's approximation is.
+//! N items have N² pairs, whose joint covariance is too large for more than a hundred items. The prior of
+//! pairs comes from a kernel of items, so that a draw from it costs only N³: with `K = R Rᵀ`, a vector z of
+//! standard normal numbers and a skew matrix S with standard normal numbers above its diagonal, `√u (Rz 1ᵀ -
+//! 1 (Rz)ᵀ) + √c R S Rᵀ` has the covariance of [`PairKernel`]. A draw from the posterior is a draw from the
+//! prior plus the update by the duels (Matheron's rule; Wilson et al. 2020): it is exact for the normal
+//! distribution of Laplace's approximation.
 
 use std::collections::HashMap;
 
@@ -22,15 +23,15 @@ use crate::table::Table;
 pub struct PairwiseLogOdds<'m> {
     model: &'m KernelExpansion,
     prior: &'m PairKernel,
-    /// How many items were asked for: the first ones of all.
-    asked: usize,
-    /// Between all items: those asked for, and those of the duels that are not among them.
+    /// The number of requested items, which come first.
+    n_requested: usize,
+    /// Kernel between all items: the requested ones, and those of the duels that are not among them.
     k: Matrix,
-    /// The same of further utilities, with their shares.
-    alone: Option<Matrix>,
-    /// The items of the model's points, left and right.
+    /// Kernel of the further utilities, with their variances.
+    extra_utility: Option<Matrix>,
+    /// The items of the model's support points, left and right.
     points: Vec<(usize, usize)>,
-    /// What is known: the observations as sums of the points, and the factor of their covariance.
+    /// The observations as sums of the support points, and the factor of their covariance.
     known: Option<(&'m Sparse, &'m Cholesky)>,
 }
 
@@ -45,8 +46,8 @@ impl PreferenceFit {
 }
 
 impl<'m> PairwiseLogOdds<'m> {
-    /// Of a model that was fitted with this prior, among the rows of `items`. Cost O((N + M)² d) for N of
-    /// them and M of the duels.
+    /// The log odds of a model that was fitted with this prior, among the rows of `items`. Cost O((N + M)² d)
+    /// for N of these and M other items of the duels.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Parameter`] if the model is not one of this prior.
@@ -61,31 +62,31 @@ impl<'m> PairwiseLogOdds<'m> {
             let allowed = "a model of pairs of such items whose kernel is that of its prior";
             return Err(Error::parameter("model", model.kernel.formula(), allowed));
         }
-        let alike: Vec<(usize, usize)> = (0..items.rows()).map(|i| (i, i)).collect();
-        let wide = wide_rows(items, &alike)?.align_to(model.columns())?;
-        let half = |wide: &Table, from: usize| {
+        let same_pairs: Vec<(usize, usize)> = (0..items.rows()).map(|i| (i, i)).collect();
+        let wide = wide_rows(items, &same_pairs)?.align_to(model.columns())?;
+        let side_of = |wide: &Table, from: usize| {
             let values = (from..from + width).flat_map(|j| wide.column(j).iter().copied()).collect();
             Table::from_column_major(model.columns()[..width].to_vec(), wide.rows(), values)
         };
-        let own = half(&wide, 0)?;
+        let requested = side_of(&wide, 0)?;
         let bits = |row: Vec<f64>| row.into_iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
         let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
-        for i in 0..own.rows() {
-            places.entry(bits(own.row(i))).or_insert(i);
+        for i in 0..requested.rows() {
+            places.entry(bits(requested.row(i))).or_insert(i);
         }
-        let (mut others, mut sides) = (Vec::new(), Vec::new());
+        let (mut further_rows, mut sides) = (Vec::new(), Vec::new());
         for from in [0, width] {
-            let side = half(&model.support_points, from)?;
+            let side = side_of(&model.support_points, from)?;
             let mut place = |i: usize| {
                 *places.entry(bits(side.row(i))).or_insert_with(|| {
-                    others.push(side.row(i));
-                    own.rows() + others.len() - 1
+                    further_rows.push(side.row(i));
+                    requested.rows() + further_rows.len() - 1
                 })
             };
             sides.push((0..side.rows()).map(&mut place).collect::<Vec<usize>>());
         }
-        let values = (0..width).flat_map(|j| others.iter().map(move |row| row[j])).collect();
-        let below = Table::from_column_major(own.columns().to_vec(), others.len(), values)?;
+        let values = (0..width).flat_map(|j| further_rows.iter().map(move |row| row[j])).collect();
+        let below = Table::from_column_major(requested.columns().to_vec(), further_rows.len(), values)?;
         let known = match covariance.reduction.first() {
             Some(VarianceReduction::CholeskyInverse { operator: Some(operator), factor })
                 if covariance.skew_swap.is_some() =>
@@ -95,15 +96,17 @@ impl<'m> PairwiseLogOdds<'m> {
             _ => None,
         };
         let points = sides[0].iter().copied().zip(sides[1].iter().copied()).collect();
-        let all = own.stack(&below)?;
-        let (k, alone) =
-            (prior.items.gram(&all), prior.extra_utility_kernel.as_ref().map(|kernel| kernel.gram(&all)));
-        Ok(Self { model, prior, asked: own.rows(), k, alone, points, known })
+        let items_and_points = requested.stack(&below)?;
+        let (k, extra_utility) = (
+            prior.items.gram(&items_and_points),
+            prior.extra_utility_kernel.as_ref().map(|kernel| kernel.gram(&items_and_points)),
+        );
+        Ok(Self { model, prior, n_requested: requested.rows(), k, extra_utility, points, known })
     }
 
-    /// How many items were asked for.
+    /// The number of requested items.
     pub fn items(&self) -> usize {
-        self.asked
+        self.n_requested
     }
 
     /// The posterior mean, N × N. Cost O((N + M)² N).
@@ -113,21 +116,21 @@ impl<'m> PairwiseLogOdds<'m> {
 
     /// `Σ_p coef_p k_wide(x_p, (i, j))` for coefficients that change their sign with the sides.
     fn expansion_matrix(&self, coef: &[f64]) -> Matrix {
-        let (n, m) = (self.asked, self.k.rows());
-        let (mut between, mut alone) = (Matrix::zeros(m, m), vec![0.0; m]);
+        let (n, m) = (self.n_requested, self.k.rows());
+        let (mut between, mut item_sums) = (Matrix::zeros(m, m), vec![0.0; m]);
         for (&(l, r), &c) in self.points.iter().zip(coef) {
-            // Half of it here and half where the sides are changed, so that the result is skew whatever
-            // rounding does.
+            // Half of the coefficient here and half for the exchanged sides, so that the result is skew
+            // despite rounding.
             between[(l, r)] += 0.5 * c;
             between[(r, l)] -= 0.5 * c;
-            alone[l] += 0.5 * c;
-            alone[r] -= 0.5 * c;
+            item_sums[l] += 0.5 * c;
+            item_sums[r] -= 0.5 * c;
         }
         let rows = Matrix::from_row_major(n, m, self.k.data()[..n * m].to_vec());
         let mut utility: Vec<f64> =
-            rows.matvec(&alone).iter().map(|f| self.prior.utility_variance * f).collect();
-        if let Some(further) = &self.alone {
-            utility.iter_mut().enumerate().for_each(|(i, f)| *f += dot(further.row(i), &alone));
+            rows.matvec(&item_sums).iter().map(|f| self.prior.utility_variance * f).collect();
+        if let Some(further) = &self.extra_utility {
+            utility.iter_mut().enumerate().for_each(|(i, f)| *f += dot(further.row(i), &item_sums));
         }
         let cyclic = match self.prior.generalised_variance {
             0.0 => Matrix::zeros(n, n),
@@ -136,7 +139,7 @@ impl<'m> PairwiseLogOdds<'m> {
         antisymmetrise(&utility, self.prior.generalised_variance, &cyclic)
     }
 
-    /// What draws start from.
+    /// Prepares draws from the posterior.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a model without the posterior of Laplace's approximation;
@@ -146,8 +149,8 @@ impl<'m> PairwiseLogOdds<'m> {
             let allowed = "draws are made of models of duels that were fitted by Laplace's approximation";
             Error::parameter("posterior", "another", allowed)
         })?;
-        let alone = self.alone.as_ref().map(root_of).transpose()?;
-        Ok(PosteriorDraws { flow: self, known, root: root_of(&self.k)?, alone })
+        let extra_root = self.extra_utility.as_ref().map(root_of).transpose()?;
+        Ok(PosteriorDraws { flow: self, known, root: root_of(&self.k)?, extra_root })
     }
 }
 
@@ -185,14 +188,14 @@ pub struct PosteriorDraws<'f> {
     known: (&'f Sparse, &'f Cholesky),
     /// R with `K = R Rᵀ`.
     root: Matrix,
-    /// The same of further utilities.
-    alone: Option<Matrix>,
+    /// The root of the kernel of further utilities.
+    extra_root: Option<Matrix>,
 }
 
 impl PosteriorDraws<'_> {
-    /// The log odds of all pairs, N × N, by a seed. Cost O((N + M)³ + n²) for n pairs that met.
+    /// The log odds of all pairs, N × N, drawn with a seed. Cost O((N + M)³ + n²) for n compared pairs.
     pub fn draw(&self, seed: u64) -> Matrix {
-        let Self { flow, known: (operator, factor), root, alone } = self;
+        let Self { flow, known: (operator, factor), root, extra_root: alone } = self;
         let mut random = Random::seed_from_u64(seed);
         let (m, r) = (root.rows(), root.cols());
         let z: Vec<f64> = (0..r).map(|_| random.sample(StandardNormal)).collect();
@@ -205,19 +208,20 @@ impl PosteriorDraws<'_> {
         }
         let mut utility: Vec<f64> =
             root.matvec(&z).iter().map(|f| flow.prior.utility_variance.sqrt() * f).collect();
-        if let Some(alone) = alone {
-            let z: Vec<f64> = (0..alone.cols()).map(|_| random.sample(StandardNormal)).collect();
-            utility.iter_mut().zip(alone.matvec(&z)).for_each(|(f, own)| *f += own);
+        if let Some(extra_root) = alone {
+            let z: Vec<f64> = (0..extra_root.cols()).map(|_| random.sample(StandardNormal)).collect();
+            utility.iter_mut().zip(extra_root.matvec(&z)).for_each(|(f, extra)| *f += extra);
         }
         let cyclic = match flow.prior.generalised_variance {
             0.0 => Matrix::zeros(m, m),
             _ => root.matmul(&s).matmul(&root.transpose()),
         };
         let mut prior = antisymmetrise(&utility, flow.prior.generalised_variance.sqrt(), &cyclic);
-        // The observations have unit noise, and each is half of what the operator makes of both orders of its
+        // The observations have unit noise, and each is half of the operator's sum over both orders of its
         // pair.
-        let at = Matrix::column_vector(flow.points.iter().map(|&(a, b)| prior[(a, b)]).collect());
-        let mut seen: Vec<f64> = operator.transpose_times(&at).data().to_vec();
+        let prior_at_points =
+            Matrix::column_vector(flow.points.iter().map(|&(a, b)| prior[(a, b)]).collect());
+        let mut seen: Vec<f64> = operator.transpose_times(&prior_at_points).data().to_vec();
         for value in &mut seen {
             let noise: f64 = random.sample(StandardNormal);
             *value = 0.5 * *value + noise;
@@ -226,8 +230,8 @@ impl PosteriorDraws<'_> {
         let coef: Vec<f64> =
             operator.matmul(&solved).data().iter().zip(flow.model.coef.data()).map(|(s, c)| c - s).collect();
         let moved = flow.expansion_matrix(&coef);
-        if m > flow.asked {
-            let n = flow.asked;
+        if m > flow.n_requested {
+            let n = flow.n_requested;
             let corner = (0..n).flat_map(|i| prior.row(i)[..n].to_vec()).collect();
             prior = Matrix::from_row_major(n, n, corner);
         }

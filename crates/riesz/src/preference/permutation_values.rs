@@ -1,11 +1,11 @@
-//! Values of duels along random orders of the players: for models of many features and landmarks, whose exact
-//! values take all pairs of landmarks for each pair of items that absent features are taken from. A mixture
-//! of items takes as many products as there are pairs of landmarks, once.
+//! Values of duels estimated along random orders of the players, for models of many features and landmarks:
+//! their exact values need all pairs of landmarks for each background pair of items, while a mixture of items
+//! needs as many products as there are pairs of landmarks, once.
 //!
-//! An order is passed forwards and backwards, against a pair of items and, where the two differ, against its
-//! mirror, so that nobody present is worth nothing in each and values add up to the log odds without sampling
-//! error. Orders of a duel and of its mirror are the same ones. Source: Castro, Gómez and Tejada 2009 (random
-//! orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
+//! Each order is passed forwards and backwards, against a pair of items and, where the two differ, against
+//! its mirror image. Thereby the empty coalition has the value 0 in each, and the values add up to the log
+//! odds without sampling error. A duel and its mirror image use the same orders. Sources: Castro, Gómez and
+//! Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
 
 use rayon::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::attribution::std_error::{ValueRange, Variance};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::game::ReferenceRows;
-use crate::kernel_model::parts::{Parts, Predictor};
+use crate::kernel_model::parts::{BatchPredictor, PartDecomposition};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
 use crate::table::{Players, Table};
 
@@ -43,89 +43,93 @@ pub(super) struct ReplacementSource<'a> {
 }
 
 impl ReplacementSource<'_> {
-    /// How many orders are taken where so many are asked for, and among how many background rows of which
-    /// each has as many of them as any other: 1 for draws from all.
+    /// The number of orders to draw where `orders` are requested, and the number of background rows among
+    /// which they are divided equally: 1 for independent draws.
     fn stratum_sizes(&self, orders: usize) -> (usize, usize) {
-        let (ReplacementPool::Apart(own) | ReplacementPool::Same(own) | ReplacementPool::Met(own)) =
-            &self.pool;
-        let rows = own.rows.len();
-        // Orders against nearly all rows, each once, would say too little of what one order more is off.
-        if 2 * orders <= rows || !equal(own) {
+        let (ReplacementPool::Apart(reference)
+        | ReplacementPool::Same(reference)
+        | ReplacementPool::Met(reference)) = &self.pool;
+        let rows = reference.rows.len();
+        // Orders against nearly all rows, each once, would hold too little information about their variance.
+        if 2 * orders <= rows || !equal(reference) {
             (orders, 1)
         } else {
             (orders.div_ceil(rows).max(2) * rows, rows)
         }
     }
 
-    /// Replacements for a duel, each a row or a row and its mirror; of strata one after the other, around.
+    /// Replacements for a duel, each a row or a row and its mirror image; the strata follow one another
+    /// cyclically.
     fn draw_replacements(&self, random: &mut Random, count: usize, x: &[f64]) -> Vec<Vec<Vec<f64>>> {
         let mut rows = vec![x.to_vec(); count];
         let sides = self.sides;
-        let set = |rows: &mut Vec<Vec<f64>>, own: &ReferenceRows, drawn: Vec<usize>, columns: &[usize]| {
-            for (row, at) in rows.iter_mut().zip(drawn) {
-                columns.iter().zip(&own.rows[at]).for_each(|(&j, v)| row[j] = *v);
-            }
-        };
+        let set =
+            |rows: &mut Vec<Vec<f64>>, reference: &ReferenceRows, drawn: Vec<usize>, columns: &[usize]| {
+                for (row, row_index) in rows.iter_mut().zip(drawn) {
+                    columns.iter().zip(&reference.rows[row_index]).for_each(|(&j, v)| row[j] = *v);
+                }
+            };
         match &self.pool {
-            ReplacementPool::Apart(own) => {
-                set(&mut rows, own, shuffled_deck(random, count, own), &sides.left);
-                let mut other = shuffled_deck(random, count, own);
+            ReplacementPool::Apart(reference) => {
+                set(&mut rows, reference, shuffled_deck(random, count, reference), &sides.left);
+                let mut other = shuffled_deck(random, count, reference);
                 other.shuffle(random);
-                set(&mut rows, own, other, &sides.right);
+                set(&mut rows, reference, other, &sides.right);
             }
-            ReplacementPool::Same(own) => {
-                let both = shuffled_deck(random, count, own);
-                set(&mut rows, own, both.clone(), &sides.left);
-                set(&mut rows, own, both, &sides.right);
+            ReplacementPool::Same(reference) => {
+                let indices = shuffled_deck(random, count, reference);
+                set(&mut rows, reference, indices.clone(), &sides.left);
+                set(&mut rows, reference, indices, &sides.right);
             }
-            ReplacementPool::Met(own) => {
+            ReplacementPool::Met(reference) => {
                 let items: Vec<usize> = (0..x.len()).filter(|j| !sides.contexts.contains(j)).collect();
-                for (row, at) in rows.iter_mut().zip(shuffled_deck(random, count, own)) {
-                    items.iter().for_each(|&j| row[j] = own.rows[at][j]);
+                for (row, row_index) in rows.iter_mut().zip(shuffled_deck(random, count, reference)) {
+                    items.iter().for_each(|&j| row[j] = reference.rows[row_index][j]);
                 }
             }
         }
-        if let Some(own) = &self.contexts {
-            // Each on its own: if all were drawn equally often, standard errors would count a spread that is
-            // no error.
-            set(&mut rows, own, drawn(random, count, own), &sides.contexts);
+        if let Some(reference) = &self.contexts {
+            // Independent draws: if all were drawn equally often, standard errors would include a variance
+            // that is no error.
+            set(&mut rows, reference, drawn(random, count, reference), &sides.contexts);
         }
         let mirrored = !matches!(self.pool, ReplacementPool::Same(_));
-        let both = |row: Vec<f64>| if mirrored { vec![sides.swapped(&row), row] } else { vec![row] };
-        rows.into_iter().map(both).collect()
+        let with_mirror = |row: Vec<f64>| if mirrored { vec![sides.swapped(&row), row] } else { vec![row] };
+        rows.into_iter().map(with_mirror).collect()
     }
 }
 
-fn equal(own: &ReferenceRows) -> bool {
-    own.weights.iter().all(|w| *w == own.weights[0])
+fn equal(reference: &ReferenceRows) -> bool {
+    reference.weights.iter().all(|w| *w == reference.weights[0])
 }
 
-/// The numbers of `count` rows by their weights: of equal ones all after all others were drawn.
-fn shuffled_deck(random: &mut Random, count: usize, own: &ReferenceRows) -> Vec<usize> {
-    let size = own.rows.len();
-    if equal(own) {
-        let mut all: Vec<usize> = (0..size).collect();
-        all.shuffle(random);
-        return all.into_iter().cycle().take(count).collect();
+/// The indices of `count` rows by their weights; with equal weights every row is drawn once before any is
+/// repeated.
+fn shuffled_deck(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
+    let size = reference.rows.len();
+    if equal(reference) {
+        let mut indices: Vec<usize> = (0..size).collect();
+        indices.shuffle(random);
+        return indices.into_iter().cycle().take(count).collect();
     }
-    drawn(random, count, own)
+    drawn(random, count, reference)
 }
 
-/// The numbers of `count` rows by their weights, each on its own.
-fn drawn(random: &mut Random, count: usize, own: &ReferenceRows) -> Vec<usize> {
-    let one = |_| {
-        let mut rest = random.random::<f64>();
+/// The indices of `count` rows, drawn independently by their weights.
+fn drawn(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
+    let draw_one = |_| {
+        let mut remaining = random.random::<f64>();
         let passed = |w: &&f64| {
-            rest -= **w;
-            rest >= 0.0
+            remaining -= **w;
+            remaining >= 0.0
         };
         // Weights do not add up to 1 to the last bit.
-        own.weights.iter().take_while(passed).count().min(own.rows.len() - 1)
+        reference.weights.iter().take_while(passed).count().min(reference.rows.len() - 1)
     };
-    (0..count).map(one).collect()
+    (0..count).map(draw_one).collect()
 }
 
-/// What is estimated: rows × outputs × players.
+/// Estimated values: rows × outputs × players.
 pub(super) struct PermutationEstimate {
     pub(super) values: Vec<f64>,
     pub(super) std_error: Vec<f64>,
@@ -140,32 +144,37 @@ pub(super) struct PermutationEstimate {
 /// # Errors
 /// [`Error::Parameter`] for fewer than 16 orders; [`Error::Interrupted`].
 pub(super) fn estimate(
-    parts: &Parts,
+    parts: &PartDecomposition,
     groups: &Players,
     playing: &[usize],
     rows: &Table,
     replacements: &ReplacementSource<'_>,
     (orders, seed): (usize, u64),
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
 ) -> Result<PermutationEstimate> {
     if orders < FEWEST {
         let allowed = format!("at least {FEWEST}: fewer say too little about what others would be");
         return Err(Error::parameter("permutations", orders, allowed));
     }
-    let predictor = Predictor::new(parts);
-    watch.progress.start(rows.rows());
-    let of = |i: usize| {
+    let predictor = BatchPredictor::new(parts);
+    control.progress.start(rows.rows());
+    let estimate_row = |i: usize| {
         let x = rows.row(i);
         let seed = hash([seed].into_iter().chain(x.iter().map(|v| (v + 0.0).to_bits())));
-        let found =
-            Row { predictor: &predictor, groups, playing, x: &x }.estimate(replacements, orders, seed, watch);
-        watch.step();
-        found
+        let estimate = Row { predictor: &predictor, groups, playing, x: &x }.estimate(
+            replacements,
+            orders,
+            seed,
+            control,
+        );
+        control.step();
+        estimate
     };
-    let found: Vec<PermutationEstimate> = (0..rows.rows()).into_par_iter().map(of).collect::<Result<_>>()?;
+    let estimates: Vec<PermutationEstimate> =
+        (0..rows.rows()).into_par_iter().map(estimate_row).collect::<Result<_>>()?;
     let (mut values, mut std_error, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
     let mut evaluations = 0;
-    for row in found {
+    for row in estimates {
         values.extend(row.values);
         std_error.extend(row.std_error);
         predictions.extend(row.predictions);
@@ -176,7 +185,7 @@ pub(super) fn estimate(
 
 /// A row that is explained.
 struct Row<'a> {
-    predictor: &'a Predictor<'a>,
+    predictor: &'a BatchPredictor<'a>,
     groups: &'a Players,
     playing: &'a [usize],
     x: &'a [f64],
@@ -188,85 +197,88 @@ impl Row<'_> {
         replacements: &ReplacementSource<'_>,
         orders: usize,
         seed: u64,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<PermutationEstimate> {
         let prediction = self.predictor.predict(&[self.x.to_vec()]).data().to_vec();
-        let (m, p, all) = (prediction.len(), self.playing.len(), self.groups.players().len());
+        let (m, p, n_players) = (prediction.len(), self.playing.len(), self.groups.players().len());
         let mut random = Random::seed_from_u64(seed);
         let (orders, strata) = replacements.stratum_sizes(orders);
         let drawn = replacements.draw_replacements(&mut random, orders, self.x);
         let between = p.saturating_sub(1);
-        // By stratum, output and player the sums of what orders add and of its square; and between what it
-        // lies.
+        // For each stratum, output and player the sums of the contributions and of their squares, and their
+        // range.
         let mut sums = vec![[0.0; 2]; strata * m * p];
         let mut ranges = vec![ValueRange::EMPTY; strata * m * p];
-        let mut answered: Vec<ValueRange> = prediction.iter().map(|v| ValueRange::of([0.0, *v])).collect();
+        let mut answered: Vec<ValueRange> = prediction.iter().map(|v| ValueRange::over([0.0, *v])).collect();
         let mut evaluations = 1;
         let width = drawn.first().map_or(1, Vec::len);
         let at_once = (BATCH / (2 * width * between).max(1)).max(1);
-        for (chunk, some) in drawn.chunks(at_once).enumerate() {
-            watch.check_cancelled()?;
+        for (chunk, chunk_drawn) in drawn.chunks(at_once).enumerate() {
+            control.check_cancelled()?;
             let shuffled = |from| {
                 let mut order: Vec<usize> = (0..p).collect();
                 order.shuffle(&mut random);
                 (from, order)
             };
-            let some: Vec<(&Vec<Vec<f64>>, Vec<usize>)> = some.iter().map(shuffled).collect();
+            let chunk_orders: Vec<(&Vec<Vec<f64>>, Vec<usize>)> = chunk_drawn.iter().map(shuffled).collect();
             let mixtures: Vec<Vec<f64>> =
-                some.iter().flat_map(|(from, order)| self.mixtures(from, order)).collect();
+                chunk_orders.iter().flat_map(|(from, order)| self.mixtures(from, order)).collect();
             evaluations += mixtures.len();
             let answers = self.predictor.predict(&mixtures);
-            let mut at = 0;
-            for (u, (from, order)) in some.iter().enumerate() {
+            let mut position = 0;
+            for (u, (from, order)) in chunk_orders.iter().enumerate() {
                 let share = 0.5 / from.len() as f64;
-                let mut own = vec![0.0; m * p];
+                let mut contributions = vec![0.0; m * p];
                 for forwards in from.iter().flat_map(|_| [true, false]) {
                     for o in 0..m {
-                        // Of a pair and its mirror together, or of two alike, nobody present is worth
-                        // nothing.
+                        // The empty coalition has the value 0 for a pair and its mirror image together, and
+                        // for two equal items.
                         let mut before = 0.0;
                         for k in 0..p {
                             let player = order[if forwards { k } else { p - 1 - k }];
-                            let after = if k < between { answers[(at + k, o)] } else { prediction[o] };
+                            let after = if k < between { answers[(position + k, o)] } else { prediction[o] };
                             answered[o] = answered[o].with(after);
-                            own[o * p + player] += share * (after - before);
+                            contributions[o * p + player] += share * (after - before);
                             before = after;
                         }
                     }
-                    at += between;
+                    position += between;
                 }
                 let stratum = (chunk * at_once + u) % strata * m * p;
-                for (k, v) in own.iter().enumerate() {
+                for (k, v) in contributions.iter().enumerate() {
                     let sum = &mut sums[stratum + k];
                     *sum = [sum[0] + v, sum[1] + v * v];
                     ranges[stratum + k] = ranges[stratum + k].with(*v);
                 }
             }
         }
-        let (n, each) = (orders as f64, (orders / strata) as f64);
-        let (mut values, mut std_error) = (vec![0.0; m * all], vec![0.0; m * all]);
+        let (n, per_stratum) = (orders as f64, (orders / strata) as f64);
+        let (mut values, mut std_error) = (vec![0.0; m * n_players], vec![0.0; m * n_players]);
         for o in 0..m {
-            let of = |k: usize| (0..strata).map(move |s| (s * m + o) * p + k);
-            let most = |size: fn(ValueRange) -> f64| {
-                (0..p).flat_map(of).map(|at| size(ranges[at])).fold(0.0, f64::max)
+            let cells_of = |k: usize| (0..strata).map(move |s| (s * m + o) * p + k);
+            let largest_of = |size: fn(ValueRange) -> f64| {
+                (0..p).flat_map(cells_of).map(|cell| size(ranges[cell])).fold(0.0, f64::max)
             };
-            let step = answered[o].max_deviation([most(ValueRange::width), most(ValueRange::largest)]) / n;
+            let step = answered[o]
+                .max_deviation([largest_of(ValueRange::width), largest_of(ValueRange::largest)])
+                / n;
             for (k, &player) in self.playing.iter().enumerate() {
                 let (mut total, mut variance) = (0.0, Variance::default());
-                for [sum, squares] in of(k).map(|at| sums[at]) {
+                for [sum, squares] in cells_of(k).map(|cell| sums[cell]) {
                     total += sum;
-                    let spread = (squares - sum * sum / each).max(0.0) / (each - 1.0);
-                    variance.add(spread * each / (n * n), each - 1.0);
+                    let variance_of_stratum =
+                        (squares - sum * sum / per_stratum).max(0.0) / (per_stratum - 1.0);
+                    variance.add(variance_of_stratum * per_stratum / (n * n), per_stratum - 1.0);
                 }
                 variance.inflate(step);
-                values[o * all + player] = total / n;
-                std_error[o * all + player] = variance.std_error();
+                values[o * n_players + player] = total / n;
+                std_error[o * n_players + player] = variance.std_error();
             }
         }
         Ok(PermutationEstimate { values, std_error, predictions: prediction, evaluations })
     }
 
-    /// What an order and its reverse pass, from each row to `x`.
+    /// The mixtures that an order and its reverse pass, from each row to `x`.
     fn mixtures(&self, from: &[Vec<f64>], order: &[usize]) -> Vec<Vec<f64>> {
         let mut out = Vec::with_capacity(2 * from.len() * order.len());
         for row in from {

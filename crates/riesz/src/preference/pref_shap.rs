@@ -1,17 +1,17 @@
-//! Pref-SHAP: which property decided a duel. A player is a column of *both* items, so that values of the duel
-//! the other way round are the same with the opposite sign.
+//! Pref-SHAP: the contribution of each property to the outcome of a duel. A player is a column of *both*
+//! items, so that exchanging the items of a duel changes the sign of the values.
 //!
-//! Games differ in what absent columns become. All but those in which contexts are absent are worth nothing
-//! with nobody present, and everything with everybody; and values change their sign with the sides, for every
-//! model of duels, because what absent columns become is the same for either side: duels are explained in one
-//! order of the items, and the sign put on afterwards, so that this holds to the last bit. Source: Hu, Chau,
-//! Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
+//! Games differ in the values of absent columns. In all games except those with absent contexts, the empty
+//! coalition has the value 0 and the grand coalition the log odds. Values change their sign with the sides
+//! for every model of duels, because absent columns of both items take the same values: duels are explained
+//! in one order of the items, and the sign is applied afterwards, so that the antisymmetry holds to the last
+//! bit. Source: Hu, Chau, Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::games::{DuelGame, DuelQuestion, described};
+use super::games::{DuelGame, DuelQuestion, relabel};
 use super::left_right_columns::{LeftRightColumns, check_skew};
 use super::permutation_values::{ReplacementPool, ReplacementSource, estimate};
 use crate::attribution::coalition_covariance::MOST_PLAYERS;
@@ -20,23 +20,24 @@ use crate::control::{Progress, RunControl};
 use crate::embedding::Conditioning;
 use crate::error::{Error, Result};
 use crate::explainer::Explainer;
-use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling, Spread, Uncertainty};
+use crate::explanation::{Dispersion, Exactness, Explanation, Provenance, Sampling, Uncertainty};
 use crate::game::{Background, Game, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
+use crate::model_card::CardEntry;
 use crate::posterior::PosteriorCovariance;
 use crate::question::Question;
 use crate::random::{Random, SeedableRng, index};
 use crate::table::{Column, Players, Table};
 
-/// Players of whom tables of all coalitions are made in the independent game.
+/// Number of background rows up to which they are explained one by one.
 const PLAYERS: usize = 13;
 
 /// The most numbers in a table of pairs of items.
 const NUMBERS: usize = 1 << 25;
 
 /// Background rows that are few.
-const FEW: usize = 16;
+const SMALL_BACKGROUND: usize = 16;
 
 /// The most pairs of items that are one background.
 const PAIRS: usize = 10_000;
@@ -60,11 +61,11 @@ pub fn explain(
     stop: &Arc<AtomicBool>,
     progress: &Arc<Progress>,
 ) -> Result<Explanation> {
-    let sides = LeftRightColumns::of(model.columns())?;
+    let sides = LeftRightColumns::from_columns(model.columns())?;
     let data = rows.align_to(model.columns())?;
     check_skew(model, &sides, &data)?;
     // In one order of the items.
-    let turned: Vec<std::cmp::Ordering> = (0..data.rows())
+    let orders: Vec<std::cmp::Ordering> = (0..data.rows())
         .map(|i| {
             let side =
                 |columns: &[usize]| -> Vec<f64> { columns.iter().map(|&j| data.get(i, j) + 0.0).collect() };
@@ -72,42 +73,42 @@ pub fn explain(
         })
         .collect();
     let ordered: Vec<Vec<f64>> = (0..data.rows())
-        .map(|i| if turned[i].is_gt() { sides.swapped(&data.row(i)) } else { data.row(i) })
+        .map(|i| if orders[i].is_gt() { sides.swapped(&data.row(i)) } else { data.row(i) })
         .collect();
     let values = (0..data.width()).flat_map(|j| ordered.iter().map(move |row| row[j])).collect();
     let ordered = Table::from_column_major(data.columns().to_vec(), data.rows(), values)?;
-    let asked = DuelRequest { model, covariance, sides: &sides, question, stop, progress };
-    let mut found = asked.without_fixed(asked.explain(&ordered)?);
-    // Only the contexts tell one duel from its mirror.
+    let request = DuelRequest { model, covariance, sides: &sides, question, stop, progress };
+    let mut explanation = request.without_fixed(request.explain(&ordered)?);
+    // Only the contexts distinguish a duel from its mirror image.
     let skew = question.game.is_some();
-    let (m, sets) = (model.outputs(), found.values.len() / (data.rows() * model.outputs()).max(1));
-    for (i, turned) in turned.iter().enumerate() {
-        let sign = match turned {
+    let (m, sets) = (model.outputs(), explanation.values.len() / (data.rows() * model.outputs()).max(1));
+    for (i, order) in orders.iter().enumerate() {
+        let sign = match order {
             std::cmp::Ordering::Less => 1.0,
             std::cmp::Ordering::Equal => 0.0,
             std::cmp::Ordering::Greater => -1.0,
         };
-        let own = i * m * sets..(i + 1) * m * sets;
-        found.values[own.clone()].iter_mut().for_each(|v| *v *= sign);
-        if let (Exactness::Estimated { std_error, .. }, true) = (&mut found.exactness, sign == 0.0) {
-            std_error[own].fill(0.0);
+        let range = i * m * sets..(i + 1) * m * sets;
+        explanation.values[range.clone()].iter_mut().for_each(|v| *v *= sign);
+        if let (Exactness::Estimated { std_error, .. }, true) = (&mut explanation.exactness, sign == 0.0) {
+            std_error[range].fill(0.0);
         }
-        if let (Some(Uncertainty { spread: Spread::Covariance(all), .. }), true) =
-            (&mut found.uncertainty, sign == 0.0)
+        if let (Some(Uncertainty { dispersion: Dispersion::Covariance(covariance), .. }), true) =
+            (&mut explanation.uncertainty, sign == 0.0)
         {
-            all[i * m * sets * sets..(i + 1) * m * sets * sets].fill(0.0);
+            covariance[i * m * sets * sets..(i + 1) * m * sets * sets].fill(0.0);
         }
-        found.predictions[i * m..(i + 1) * m].iter_mut().for_each(|v| *v *= sign);
-        let base = &mut found.base_values[i * m..(i + 1) * m];
+        explanation.predictions[i * m..(i + 1) * m].iter_mut().for_each(|v| *v *= sign);
+        let base = &mut explanation.base_values[i * m..(i + 1) * m];
         base.iter_mut().for_each(|v| *v = if skew { 0.0 } else { *v * sign });
     }
-    found.values.iter_mut().chain(&mut found.predictions).for_each(|v| *v += 0.0);
-    found.data = data;
-    described(&mut found, question);
-    Ok(found)
+    explanation.values.iter_mut().chain(&mut explanation.predictions).for_each(|v| *v += 0.0);
+    explanation.data = data;
+    relabel(&mut explanation, question);
+    Ok(explanation)
 }
 
-/// What is asked, of what.
+/// A question about duels, with the model and the run.
 struct DuelRequest<'a> {
     model: &'a KernelExpansion,
     covariance: Option<&'a PosteriorCovariance>,
@@ -119,7 +120,7 @@ struct DuelRequest<'a> {
 
 impl DuelRequest<'_> {
     fn explain(&self, rows: &Table) -> Result<Explanation> {
-        let contexts = self.question.contexts.iter().map(|own| self.context_part(own));
+        let contexts = self.question.contexts.iter().map(|rows| self.context_part(rows));
         let contexts = contexts.collect::<Result<Vec<_>>>()?;
         let (left, right) = (&self.sides.left, &self.sides.right);
         let apart = |items: &Background, conditional: Option<Conditioning>| -> Result<Game> {
@@ -162,9 +163,9 @@ impl DuelRequest<'_> {
             }
             DuelGame::Matches(duels) => {
                 let duels = duels.align_to(self.model.columns())?;
-                let of = |i: usize| [duels.row(i), self.sides.swapped(&duels.row(i))];
-                let both: Vec<Vec<f64>> = (0..duels.rows()).flat_map(of).collect();
-                self.against_pairs(self.pair_table(&both, None)?, rows, contexts)
+                let both_orders = |i: usize| [duels.row(i), self.sides.swapped(&duels.row(i))];
+                let both_orders_rows: Vec<Vec<f64>> = (0..duels.rows()).flat_map(both_orders).collect();
+                self.against_pairs(self.pair_table(&both_orders_rows, None)?, rows, contexts)
             }
         }
     }
@@ -189,21 +190,22 @@ impl DuelRequest<'_> {
         })
     }
 
-    /// The explanation without the players who are always present.
-    fn without_fixed(&self, found: Explanation) -> Explanation {
+    /// The explanation without the players that are always present.
+    fn without_fixed(&self, explanation: Explanation) -> Explanation {
         let functional = matches!(self.question.game, Some(DuelGame::Functional));
-        let player = |k: usize| found.members(k).any(|p| self.is_fixed(&p.columns));
-        let kept: Vec<usize> = (0..found.sets()).filter(|&k| functional || !player(k)).collect();
-        if kept.len() == found.sets() {
-            return found;
+        let player = |k: usize| explanation.members(k).any(|p| self.is_fixed(&p.columns));
+        let kept: Vec<usize> = (0..explanation.sets()).filter(|&k| functional || !player(k)).collect();
+        if kept.len() == explanation.sets() {
+            return explanation;
         }
-        let (rows, outputs): (Vec<_>, Vec<_>) = ((0..found.rows()).collect(), (0..found.outputs()).collect());
-        let mut own = found.select(&rows, &kept, &outputs);
-        if found.subsets.is_none() {
-            own.players = kept.iter().map(|&k| found.players[k].clone()).collect();
-            own.subsets = None;
+        let (rows, outputs): (Vec<_>, Vec<_>) =
+            ((0..explanation.rows()).collect(), (0..explanation.outputs()).collect());
+        let mut selected = explanation.select(&rows, &kept, &outputs);
+        if explanation.subsets.is_none() {
+            selected.players = kept.iter().map(|&k| explanation.players[k].clone()).collect();
+            selected.subsets = None;
         }
-        own
+        selected
     }
 
     /// A column of both items is one player.
@@ -213,27 +215,27 @@ impl DuelRequest<'_> {
         let of_items = |name: &String| items.iter().any(|c| c.name == *name);
         let functional = matches!(self.question.game, Some(DuelGame::Functional));
         let fixed = !functional && (self.question.contexts.is_none() || self.question.game.is_none());
-        let mixed = |own: &Vec<String>| own.iter().any(of_items) && !own.iter().all(of_items);
-        if let Some((name, _)) = self.question.groups.iter().find(|(_, own)| fixed && mixed(own)) {
+        let mixed = |names: &Vec<String>| names.iter().any(of_items) && !names.iter().all(of_items);
+        if let Some((name, _)) = self.question.groups.iter().find(|(_, names)| fixed && mixed(names)) {
             let allowed = "it holds columns of items and of contexts, of which one kind is always present: \
                            take them apart";
             return Err(Error::parameter("group", name, allowed));
         }
         let known = |name: &String| items.iter().any(|c| c.name == *name);
-        let both = |name: &String| match known(name) {
+        let side_columns = |name: &String| match known(name) {
             true => vec![format!("left_{name}"), format!("right_{name}")],
             false => vec![name.clone()],
         };
-        let grouped: Vec<&String> = self.question.groups.iter().flat_map(|(_, own)| own).collect();
-        let mut all: Vec<(String, Vec<String>)> = self
+        let grouped: Vec<&String> = self.question.groups.iter().flat_map(|(_, names)| names).collect();
+        let mut named_groups: Vec<(String, Vec<String>)> = self
             .question
             .groups
             .iter()
-            .map(|(name, own)| (name.clone(), own.iter().flat_map(both).collect()))
+            .map(|(name, names)| (name.clone(), names.iter().flat_map(side_columns).collect()))
             .collect();
-        let alone = items.iter().map(|c| &c.name).filter(|name| !grouped.contains(name));
-        all.extend(alone.map(|name| (name.clone(), both(name))));
-        Players::named(columns, &all)
+        let ungrouped = items.iter().map(|c| &c.name).filter(|name| !grouped.contains(name));
+        named_groups.extend(ungrouped.map(|name| (name.clone(), side_columns(name))));
+        Players::named(columns, &named_groups)
     }
 
     /// Asks a question about rows of the model's columns.
@@ -246,8 +248,8 @@ impl DuelRequest<'_> {
             .explain(rows)
     }
 
-    /// Against pairs of items as rows of the items' columns; contexts of rows are always present, or absent
-    /// on their own.
+    /// Explains against pairs of items as rows of the items' columns; contexts of rows are always present, or
+    /// absent independently.
     fn against_pairs(
         &self,
         pairs: Background,
@@ -258,41 +260,43 @@ impl DuelRequest<'_> {
         // few.
         let players = self.players()?;
         let small = players <= PLAYERS && self.model.support_points.rows() << players <= NUMBERS;
-        let many = pairs.rows.rows() >= FEW && small && !self.question.covariance;
-        if !contexts.is_empty() || many {
+        let use_tables = pairs.rows.rows() >= SMALL_BACKGROUND && small && !self.question.covariance;
+        if !contexts.is_empty() || use_tables {
             let parts = [vec![pairs], contexts].concat();
             return self.explain_wide_rows(Game::Independent { parts, conditional: None }, rows);
         }
         if self.sides.contexts.is_empty() {
             return self.explain_wide_rows(Game::Interventional { background: pairs }, rows);
         }
-        // Context by context, which the background's rows share with the row.
-        let mut alike: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
+        // For each context separately, which the background's rows share with the explained row.
+        let mut rows_by_context: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
         for i in 0..rows.rows() {
             let key = self.sides.contexts.iter().map(|&j| (rows.get(i, j) + 0.0).to_bits()).collect();
-            alike.entry(key).or_default().push(i);
+            rows_by_context.entry(key).or_default().push(i);
         }
         let mut parts = Vec::new();
-        for own in alike.values() {
+        for same_context in rows_by_context.values() {
             let values = (0..rows.width()).flat_map(|j| {
                 let name = &rows.columns()[j].name;
                 let column = pairs.rows.index_of(name).ok();
-                let at = rows.get(own[0], j);
-                (0..pairs.rows.rows()).map(move |b| (column, b, at)).collect::<Vec<_>>()
+                let row_value = rows.get(same_context[0], j);
+                (0..pairs.rows.rows()).map(move |b| (column, b, row_value)).collect::<Vec<_>>()
             });
-            let values =
-                values.map(|(column, b, at)| column.map_or(at, |column| pairs.rows.get(b, column))).collect();
+            let values = values
+                .map(|(column, b, row_value)| column.map_or(row_value, |column| pairs.rows.get(b, column)))
+                .collect();
             let table = Table::from_column_major(rows.columns().to_vec(), pairs.rows.rows(), values)?;
             let background = Background { rows: table, weights: pairs.weights.clone() };
             parts.push((
-                own,
-                self.explain_wide_rows(Game::Interventional { background }, &rows.select_rows(own))?,
+                same_context,
+                self.explain_wide_rows(Game::Interventional { background }, &rows.select_rows(same_context))?,
             ));
         }
         concat(parts, rows)
     }
 
-    /// All pairs of these items, or portions of them: those whose places differ by so many, around.
+    /// Explains against all pairs of these items, or against a sample of batches: a batch holds the pairs
+    /// whose indices differ by a given number, cyclically.
     fn explain_in_batches(
         &self,
         items: &Background,
@@ -300,84 +304,88 @@ impl DuelRequest<'_> {
         contexts: &[Background],
     ) -> Result<Explanation> {
         let b = items.rows.rows();
-        let all = |shifts: &[usize]| -> Vec<(usize, usize)> {
+        let pairs_with_shifts = |shifts: &[usize]| -> Vec<(usize, usize)> {
             shifts.iter().flat_map(|s| (0..b).map(move |i| (i, (i + s) % b))).collect()
         };
         if b.saturating_mul(b) <= PAIRS {
-            let pairs = all(&(0..b).collect::<Vec<_>>());
-            let weight = |own: &Vec<f64>| pairs.iter().map(|&(l, r)| own[l] * own[r]).collect();
+            let pairs = pairs_with_shifts(&(0..b).collect::<Vec<_>>());
+            let weight = |item_weights: &Vec<f64>| {
+                pairs.iter().map(|&(l, r)| item_weights[l] * item_weights[r]).collect()
+            };
             let background = self.pairs(&items.rows, &pairs, items.weights.as_ref().map(weight))?;
             return self.against_pairs(background, rows, contexts.to_vec());
         }
         if items.weights.is_some() || self.question.covariance || self.question.shifts < 2 {
-            let most = self.most_players();
+            let max_players = self.most_players();
             let allowed = format!(
-                "{b} items make more than {PAIRS} pairs, which with more than {most} players are drawn, at \
-                 least 2 portions, with equal weights and without covariances: take fewer items, group \
-                 columns, or ask for paired items"
+                "{b} items make more than {PAIRS} pairs, which with more than {max_players} players are \
+                 drawn, at least 2 portions, with equal weights and without covariances: take fewer items, \
+                 group columns, or ask for paired items"
             );
             return Err(Error::parameter("number of background items", b, allowed));
         }
-        // Those that are their own mirror are taken whole; others with their mirrors, so that every portion
-        // is worth nothing with nobody present.
-        let own: Vec<usize> = [0].into_iter().chain(b.is_multiple_of(2).then_some(b / 2)).collect();
-        let others = (b - own.len()) / 2;
-        let count = self.question.shifts.min(others);
+        // Batches that are their own mirror image are always used; others together with their mirror image,
+        // so that in every batch the empty coalition has the value 0.
+        let self_mirrored: Vec<usize> = [0].into_iter().chain(b.is_multiple_of(2).then_some(b / 2)).collect();
+        let n_batches = (b - self_mirrored.len()) / 2;
+        let count = self.question.shifts.min(n_batches);
         let mut random = Random::seed_from_u64(self.question.seed);
-        let mut drawn = index::sample(&mut random, others, count).into_vec();
+        let mut drawn = index::sample(&mut random, n_batches, count).into_vec();
         drawn.sort_unstable();
         let portion = |shifts: &[usize]| {
-            let background = self.pairs(&items.rows, &all(shifts), None)?;
+            let background = self.pairs(&items.rows, &pairs_with_shifts(shifts), None)?;
             self.against_pairs(background, rows, contexts.to_vec())
         };
-        let mut found = portion(&own)?;
+        let mut explanation = portion(&self_mirrored)?;
         let portions: Vec<Explanation> =
             drawn.iter().map(|s| portion(&[s + 1, b - s - 1])).collect::<Result<_>>()?;
-        let (whole, rest) = (own.len() as f64 / b as f64, 1.0 - own.len() as f64 / b as f64);
+        let (fixed_share, sampled_share) =
+            (self_mirrored.len() as f64 / b as f64, 1.0 - self_mirrored.len() as f64 / b as f64);
         let n = count as f64;
-        let left = 1.0 - n / others as f64;
-        let mut std_error = Vec::with_capacity(found.values.len());
-        for (k, value) in found.values.iter_mut().enumerate() {
-            let each: Vec<f64> = portions.iter().map(|p| p.values[k]).collect();
-            let mean = each.iter().sum::<f64>() / n;
-            let spread = each.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let left = 1.0 - n / n_batches as f64;
+        let mut std_error = Vec::with_capacity(explanation.values.len());
+        for (k, value) in explanation.values.iter_mut().enumerate() {
+            let batch_values: Vec<f64> = portions.iter().map(|p| p.values[k]).collect();
+            let mean = batch_values.iter().sum::<f64>() / n;
+            let sample_variance = batch_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
             let mut variance = Variance::default();
-            variance.add(rest * rest * left * spread / n, n - 1.0);
+            variance.add(sampled_share * sampled_share * left * sample_variance / n, n - 1.0);
             if left > 0.0 {
-                let range = ValueRange::of(each.iter().copied());
-                variance.inflate(rest * left.sqrt() * range.max_deviation([]) / n);
+                let range = ValueRange::over(batch_values.iter().copied());
+                variance.inflate(sampled_share * left.sqrt() * range.max_deviation([]) / n);
             }
-            *value = whole * *value + rest * mean;
+            *value = fixed_share * *value + sampled_share * mean;
             std_error.push(variance.std_error());
         }
-        if count < others {
-            let evaluations = (own.len() + 2 * count) * b;
+        if count < n_batches {
+            let evaluations = (self_mirrored.len() + 2 * count) * b;
             let sampling = Some(Sampling { evaluations, seed: self.question.seed });
-            found.exactness = Exactness::Estimated { std_error, sampling };
-        } else if let Exactness::Exact { bound } = &mut found.exactness {
-            // What portions are off, and what their mean is rounded.
-            let sets = found.values.len() / bound.len().max(1);
+            explanation.exactness = Exactness::Estimated { std_error, sampling };
+        } else if let Exactness::Exact { bound } = &mut explanation.exactness {
+            // The bounds of the batches, and the rounding error of their mean.
+            let sets = explanation.values.len() / bound.len().max(1);
             for (game, bound) in bound.iter_mut().enumerate() {
-                let of = |p: &Explanation| {
+                let bound_of = |p: &Explanation| {
                     if let Exactness::Exact { bound } = &p.exactness { bound[game] } else { 0.0 }
                 };
                 let size = |p: &Explanation| -> f64 {
                     p.values[game * sets..(game + 1) * sets].iter().map(|v| v.abs()).sum()
                 };
                 let largest = portions.iter().map(size).fold(0.0, f64::max);
-                let off = portions.iter().map(of).sum::<f64>() / n;
-                *bound = whole * *bound + rest * off + f64::EPSILON * (n + 8.0) * largest;
+                let mean_bound = portions.iter().map(bound_of).sum::<f64>() / n;
+                *bound =
+                    fixed_share * *bound + sampled_share * mean_bound + f64::EPSILON * (n + 8.0) * largest;
             }
         }
-        found.provenance.absent = format!(
+        explanation.provenance.absent = format!(
             "absent features of the two items are those of two of {b} items, averaged over {} of {} pairs",
-            (own.len() + 2 * count) * b,
+            (self_mirrored.len() + 2 * count) * b,
             b * b
         );
-        Ok(found)
+        Ok(explanation)
     }
 
-    /// Estimates along random orders.
+    /// Estimates the values along random orders.
     fn explain_by_permutations(
         &self,
         orders: usize,
@@ -392,49 +400,49 @@ impl DuelRequest<'_> {
         }
         let (model, sides) = (self.model, self.sides);
         let columns = model.columns();
-        let items = |own: &Background| ReferenceRows::new(own, &sides.items(columns));
+        let items = |rows: &Background| ReferenceRows::new(rows, &sides.items(columns));
         let (pool, name) = match &self.question.game {
-            Some(DuelGame::Independent(own)) => {
-                (ReplacementPool::Apart(items(own)?), "two of the background's items")
+            Some(DuelGame::Independent(rows)) => {
+                (ReplacementPool::Apart(items(rows)?), "two of the background's items")
             }
-            Some(DuelGame::Paired(own)) => {
-                (ReplacementPool::Same(items(own)?), "one of the background's items")
+            Some(DuelGame::Paired(rows)) => {
+                (ReplacementPool::Same(items(rows)?), "one of the background's items")
             }
             Some(DuelGame::Baseline(item)) => (
                 ReplacementPool::Same(items(&crate::game::baseline_row(item)?.into())?),
                 "the reference item",
             ),
             Some(DuelGame::Matches(duels)) => {
-                let own = ReferenceRows::new(&duels.clone().into(), columns)?;
-                (ReplacementPool::Met(own), "the items of a duel of the background")
+                let reference = ReferenceRows::new(&duels.clone().into(), columns)?;
+                (ReplacementPool::Met(reference), "the items of a duel of the background")
             }
             _ => return Err(refused()),
         };
-        let contexts = contexts.first().map(|own| {
+        let contexts = contexts.first().map(|background| {
             let columns: Vec<Column> = sides.contexts.iter().map(|&j| columns[j].clone()).collect();
-            ReferenceRows::new(own, &columns)
+            ReferenceRows::new(background, &columns)
         });
         let replacements = ReplacementSource { pool, contexts: contexts.transpose()?, sides };
         let groups = self.groups()?;
         let playing: Vec<usize> =
             (0..groups.players().len()).filter(|&p| !self.is_fixed(&groups.players()[p].columns)).collect();
-        let (parts, watch) = (sides.parts(model)?, RunControl { stop: self.stop, progress: self.progress });
-        let found =
-            estimate(&parts, &groups, &playing, rows, &replacements, (orders, self.question.seed), watch)?;
+        let (parts, control) = (sides.parts(model)?, RunControl { stop: self.stop, progress: self.progress });
+        let estimates =
+            estimate(&parts, &groups, &playing, rows, &replacements, (orders, self.question.seed), control)?;
         let (n, m) = (rows.rows(), model.outputs());
-        let sampling = Some(Sampling { evaluations: found.evaluations, seed: self.question.seed });
-        let version = Fact::new("riesz", env!("CARGO_PKG_VERSION"));
+        let sampling = Some(Sampling { evaluations: estimates.evaluations, seed: self.question.seed });
+        let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
         Ok(Explanation {
             index: self.question.index,
             players: groups.players().to_vec(),
             subsets: None,
             output_names: model.output_names.clone(),
-            values: found.values,
+            values: estimates.values,
             base_values: vec![0.0; n * m],
-            predictions: found.predictions,
+            predictions: estimates.predictions,
             data: rows.clone(),
             row_numbers: (0..n).collect(),
-            exactness: Exactness::Estimated { std_error: found.std_error, sampling },
+            exactness: Exactness::Estimated { std_error: estimates.std_error, sampling },
             uncertainty: None,
             duels: None,
             provenance: Provenance {
@@ -477,9 +485,9 @@ impl DuelRequest<'_> {
 
     /// Items as rows of one side's columns.
     fn side(&self, items: &Background, side: &[usize]) -> Result<Background> {
-        let own = items.rows.align_to(&self.sides.items(self.model.columns()))?;
+        let aligned = items.rows.align_to(&self.sides.items(self.model.columns()))?;
         let columns = side.iter().map(|&j| self.model.columns()[j].clone()).collect();
-        let rows = Table::from_column_major(columns, own.rows(), own.column_major().to_vec())?;
+        let rows = Table::from_column_major(columns, aligned.rows(), aligned.column_major().to_vec())?;
         Ok(Background { rows, weights: items.weights.clone() })
     }
 
@@ -495,30 +503,34 @@ impl DuelRequest<'_> {
     }
 }
 
-/// How sure it is that an item is the better one, where the log odds that it wins have this posterior mean
-/// and standard deviation: the probability that they are positive. Not that it wins the next duel; ½ for two
-/// alike.
+/// The probability that an item is better than another, where the log odds that it wins have this posterior
+/// mean and standard deviation: the probability that they are positive. It is not the probability of winning
+/// the next duel. ½ for two equal items.
 pub fn superiority_over_field(mean: f64, sd: f64) -> f64 {
     crate::explanation::normal::positive(mean, sd)
 }
 
-/// Explanations of some of `rows` each, as one.
+/// Joins explanations of disjoint subsets of `rows`.
 fn concat(parts: Vec<(&Vec<usize>, Explanation)>, rows: &Table) -> Result<Explanation> {
-    let mut order: Vec<usize> = parts.iter().flat_map(|(own, _)| own.iter().copied()).collect();
-    let mut all: Option<Explanation> = None;
+    let mut order: Vec<usize> =
+        parts.iter().flat_map(|(row_indices, _)| row_indices.iter().copied()).collect();
+    let mut joined: Option<Explanation> = None;
     for (_, part) in parts {
-        match &mut all {
-            None => all = Some(part),
-            Some(all) => all.concat_rows(part)?,
+        match &mut joined {
+            None => joined = Some(part),
+            Some(joined) => joined.concat_rows(part)?,
         }
     }
-    let all =
-        all.ok_or_else(|| Error::TooFew { what: "the table of duels".into(), needed: 1, unit: "row is" })?;
+    let joined = joined.ok_or_else(|| Error::TooFew {
+        subject: "the table of duels".into(),
+        needed: 1,
+        unit: "row is",
+    })?;
     // Back into the order of the rows.
     let mut place = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(at, &row)| place[row] = at);
+    order.iter().enumerate().for_each(|(index, &row)| place[row] = index);
     order = place;
-    let mut sorted = all.select_rows(&order);
+    let mut sorted = joined.select_rows(&order);
     (sorted.data, sorted.row_numbers) = (rows.clone(), (0..rows.rows()).collect());
     Ok(sorted)
 }

@@ -1,5 +1,5 @@
-//! Is there a ranking? What a fitted model of duels says of it: how much of the log odds no utility explains,
-//! who stands where, and who beats whom in a circle.
+//! Rankability: the share of the log odds that no utility explains, the ranks of the items, and cyclic
+//! triads, under the posterior of a fitted model of duels.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,18 +29,18 @@ pub struct Hodge {
 }
 
 impl Hodge {
-    /// Of a skew matrix, entry (l, r) the log odds that l beats r.
-    pub fn of(flow: &Matrix) -> Self {
+    /// The decomposition of a skew matrix, whose entry (l, r) is the log odds that l beats r.
+    pub fn decompose(flow: &Matrix) -> Self {
         let n = flow.rows() as f64;
         let utility: Vec<f64> = (0..flow.rows()).map(|i| flow.row(i).iter().sum::<f64>() / n).collect();
-        let (mut whole, mut rest) = (0.0, 0.0);
+        let (mut total, mut cyclic) = (0.0, 0.0);
         for i in 0..flow.rows() {
             for j in 0..i {
-                whole += flow[(i, j)].powi(2);
-                rest += (flow[(i, j)] - (utility[i] - utility[j])).powi(2);
+                total += flow[(i, j)].powi(2);
+                cyclic += (flow[(i, j)] - (utility[i] - utility[j])).powi(2);
             }
         }
-        Self { utility, cyclic_share: if whole > 0.0 { (rest / whole).min(1.0) } else { 0.0 } }
+        Self { utility, cyclic_share: if total > 0.0 { (cyclic / total).min(1.0) } else { 0.0 } }
     }
 }
 
@@ -53,7 +53,7 @@ pub struct CyclicTriad {
     pub probability: f64,
 }
 
-/// What a posterior says of a ranking.
+/// Posterior summary of a ranking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rankability {
     /// One an item: the posterior mean of its mean log odds against all items.
@@ -70,25 +70,25 @@ pub struct Rankability {
     pub best: Vec<f64>,
     /// The share of the posterior mean of all log odds that no utility explains.
     pub cyclic_share: f64,
-    /// The same share of draws: lower end, median and upper end. A posterior that knows little allows for
-    /// circles that its mean does not have.
+    /// The cyclic share over posterior draws: lower end, median and upper end. A posterior with little data
+    /// allows for cycles that its mean does not have.
     pub cyclic_share_interval: (f64, f64, f64),
-    /// The circles of three that are most probable.
+    /// The most probable cyclic triads.
     pub triangles: Vec<CyclicTriad>,
-    /// How much of the posterior the intervals hold.
+    /// The level of the intervals.
     pub level: f64,
-    /// How many draws they are estimated from.
+    /// The number of draws from which they are estimated.
     pub draws: usize,
 }
 
-/// How a posterior is asked for a ranking.
+/// Options of a posterior summary of a ranking.
 #[derive(Debug, Clone)]
 pub struct RankingRequest {
     /// Joint draws from the posterior, at least 2.
     pub draws: usize,
-    /// How much of the posterior intervals hold, between 0 and 1.
+    /// The level of the intervals, between 0 and 1.
     pub level: f64,
-    /// How many circles of three are wanted.
+    /// The number of cyclic triads to return.
     pub triangles: usize,
     /// Seed of the draws.
     pub seed: u64,
@@ -112,7 +112,7 @@ impl Default for RankingRequest {
     }
 }
 
-/// What is kept of a draw.
+/// The part of a draw that is kept.
 struct DrawSummary {
     hodge: Hodge,
     rank: Vec<u32>,
@@ -121,45 +121,46 @@ struct DrawSummary {
 }
 
 impl RankingRequest {
-    /// Asks a posterior. Cost O(N³) a draw for N items, and N³/64 for the circles of 64 draws.
+    /// Summarises the posterior of log odds. Cost O(N³) per draw for N items, and N³/64 for the triads of 64
+    /// draws.
     ///
     /// The same numbers for any number of threads.
     ///
     /// # Errors
     /// As [`PairwiseLogOdds::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
     /// [`Error::Interrupted`].
-    pub fn of(&self, flow: &PairwiseLogOdds<'_>) -> Result<Rankability> {
+    pub fn summarise_log_odds(&self, flow: &PairwiseLogOdds<'_>) -> Result<Rankability> {
         self.check(flow.items())?;
         let source = flow.draws()?;
         self.summarise(&flow.mean(), |seed| source.draw(seed))
     }
 
-    /// Asks a posterior of abilities, one an item, which is normal with this mean and covariance: there are
-    /// no circles. Cost O(N³) and O(N²) a draw.
+    /// Summarises a posterior of abilities, one per item, which is normal with this mean and covariance:
+    /// there are no cycles. Cost O(N³) and O(N²) per draw.
     ///
     /// # Errors
-    /// As [`of`](Self::of); [`Error::Shape`].
+    /// As [`summarise_log_odds`](Self::summarise_log_odds); [`Error::Shape`].
     pub fn of_abilities(&self, mean: &[f64], covariance: &Matrix) -> Result<Rankability> {
         self.check(mean.len())?;
         sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one an item")?;
         let root = root_of(covariance)?;
         let differences = |abilities: &[f64]| {
             let n = abilities.len();
-            let each = abilities.iter().flat_map(|l| abilities.iter().map(move |r| l - r));
-            Matrix::from_row_major(n, n, each.collect())
+            let differences_by_row = abilities.iter().flat_map(|l| abilities.iter().map(move |r| l - r));
+            Matrix::from_row_major(n, n, differences_by_row.collect())
         };
         let draw = |seed: u64| {
             let mut random = Random::seed_from_u64(seed);
             let z: Vec<f64> = (0..root.cols()).map(|_| random.sample(StandardNormal)).collect();
             differences(&mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect::<Vec<f64>>())
         };
-        let alone = Self { triangles: 0, ..self.clone() };
-        alone.summarise(&differences(mean), draw)
+        let without_triads = Self { triangles: 0, ..self.clone() };
+        without_triads.summarise(&differences(mean), draw)
     }
 
     fn check(&self, n: usize) -> Result<()> {
         if n < 2 {
-            return Err(Error::TooFew { what: "the table of items".into(), needed: 2, unit: "rows are" });
+            return Err(Error::TooFew { subject: "the table of items".into(), needed: 2, unit: "rows are" });
         }
         if self.draws < 2 {
             return Err(Error::parameter("draws", self.draws, "intervals take 2 draws or more"));
@@ -170,19 +171,20 @@ impl RankingRequest {
         crate::memory::check_allocation("draws", self.draws, n.saturating_mul(n).div_ceil(32))
     }
 
-    /// The log odds of all pairs by their mean and by draws, each with a seed of its own.
+    /// Summarises the log odds of all pairs, given by their mean and by draws, each with its own seed.
     fn summarise(&self, mean: &Matrix, draw: impl Fn(u64) -> Matrix + Sync) -> Result<Rankability> {
         let (n, words) = (mean.rows(), self.draws.div_ceil(64));
-        let mean = Hodge::of(mean);
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
+        let mean = Hodge::decompose(mean);
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
         self.progress.start(self.draws);
-        let one = |t: usize| {
-            watch.check_cancelled()?;
+        let summarise_draw = |t: usize| {
+            control.check_cancelled()?;
             let drawn = draw(hash([self.seed, t as u64]));
-            watch.step();
-            Ok(DrawSummary::of(&drawn))
+            control.step();
+            Ok(DrawSummary::from_log_odds(&drawn))
         };
-        let seen = (0..self.draws).into_par_iter().map(one).collect::<Result<Vec<DrawSummary>>>()?;
+        let seen =
+            (0..self.draws).into_par_iter().map(summarise_draw).collect::<Result<Vec<DrawSummary>>>()?;
         let shares: Vec<f64> = seen.iter().map(|s| s.hodge.cyclic_share).collect();
         let (low, high) = (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level));
         let ends = |values: Vec<f64>| {
@@ -195,11 +197,12 @@ impl RankingRequest {
         };
         let rank: Vec<usize> = ranks(&mean.utility).into_iter().map(|r| r as usize).collect();
         let places = |i: usize| {
-            let mut own: Vec<u32> = seen.iter().map(|s| s.rank[i]).collect();
-            own.sort_unstable();
-            let last = (own.len() - 1) as f64;
-            // Outwards to whole places, so that the interval holds no less than its level.
-            let ends = [(low * last).floor(), (high * last).ceil()].map(|at| own[at as usize] as usize);
+            let mut sorted_ranks: Vec<u32> = seen.iter().map(|s| s.rank[i]).collect();
+            sorted_ranks.sort_unstable();
+            let last_index = (sorted_ranks.len() - 1) as f64;
+            // Rounded outwards to whole ranks, so that the interval holds at least its level.
+            let ends = [(low * last_index).floor(), (high * last_index).ceil()]
+                .map(|position| sorted_ranks[position as usize] as usize);
             (ends[0].min(rank[i]), ends[1].max(rank[i]))
         };
         let first = |i: usize| seen.iter().filter(|s| s.rank[i] == 1).count() as f64 / self.draws as f64;
@@ -210,43 +213,43 @@ impl RankingRequest {
             best: (0..n).map(first).collect(),
             cyclic_share: mean.cyclic_share,
             cyclic_share_interval: ends(shares),
-            triangles: self.cyclic_triads(n, &edges(n, words, &seen), words, watch)?,
+            triangles: self.cyclic_triads(n, &edges(n, words, &seen), words, control)?,
             utility: mean.utility,
             level: self.level,
             draws: self.draws,
         })
     }
 
-    /// The most probable circles, by all triples: of each pair there is a bit a draw.
+    /// The most probable cyclic triads among all triples; each pair has one bit per draw.
     fn cyclic_triads(
         &self,
         n: usize,
         edges: &[u64],
         words: usize,
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<Vec<CyclicTriad>> {
-        let of = |l: usize, r: usize| &edges[(l * n + r) * words..(l * n + r + 1) * words];
+        let edge = |l: usize, r: usize| &edges[(l * n + r) * words..(l * n + r + 1) * words];
         let count = |a: usize, b: usize, c: usize| -> u32 {
-            let all = of(a, b).iter().zip(of(b, c)).zip(of(c, a));
-            all.map(|((x, y), z)| (x & y & z).count_ones()).sum()
+            let words_of_edges = edge(a, b).iter().zip(edge(b, c)).zip(edge(c, a));
+            words_of_edges.map(|((x, y), z)| (x & y & z).count_ones()).sum()
         };
         let wanted = self.triangles;
         let from = |a: usize| {
-            watch.check_cancelled()?;
+            control.check_cancelled()?;
             let mut best: Vec<(u32, [usize; 3])> = Vec::new();
-            let mut least = 1;
+            let mut min_count = 1;
             for b in a + 1..n {
                 for c in b + 1..n {
                     for (y, z) in [(b, c), (c, b)] {
-                        let found = count(a, y, z);
-                        if found >= least {
-                            best.push((found, [a, y, z]));
+                        let n_draws = count(a, y, z);
+                        if n_draws >= min_count {
+                            best.push((n_draws, [a, y, z]));
                         }
                     }
                 }
                 if best.len() > wanted.saturating_mul(4) {
                     truncate(&mut best, wanted);
-                    least = best.last().map_or(1, |(found, _)| *found);
+                    min_count = best.last().map_or(1, |(n_draws, _)| *n_draws);
                 }
             }
             truncate(&mut best, wanted);
@@ -255,38 +258,38 @@ impl RankingRequest {
         if wanted == 0 {
             return Ok(Vec::new());
         }
-        let all = (0..n).into_par_iter().map(from).collect::<Result<Vec<_>>>()?;
-        let mut all: Vec<(u32, [usize; 3])> = all.into_iter().flatten().collect();
-        truncate(&mut all, wanted);
+        let best_triads = (0..n).into_par_iter().map(from).collect::<Result<Vec<_>>>()?;
+        let mut best_triads: Vec<(u32, [usize; 3])> = best_triads.into_iter().flatten().collect();
+        truncate(&mut best_triads, wanted);
         let triangle =
-            |(found, items)| CyclicTriad { items, probability: f64::from(found) / self.draws as f64 };
-        Ok(all.into_iter().map(triangle).collect())
+            |(n_draws, items)| CyclicTriad { items, probability: f64::from(n_draws) / self.draws as f64 };
+        Ok(best_triads.into_iter().map(triangle).collect())
     }
 }
 
-/// The first ones by number of draws, and of equals by their items.
+/// Keeps the first ones by number of draws, and among equals by their items.
 fn truncate(best: &mut Vec<(u32, [usize; 3])>, wanted: usize) {
-    best.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(&other.1)));
+    best.sort_by(|first, other| other.0.cmp(&first.0).then(first.1.cmp(&other.1)));
     best.truncate(wanted);
 }
 
 impl DrawSummary {
-    fn of(flow: &Matrix) -> Self {
-        let hodge = Hodge::of(flow);
+    fn from_log_odds(flow: &Matrix) -> Self {
+        let hodge = Hodge::decompose(flow);
         let mut wins = vec![0; flow.data().len().div_ceil(64)];
-        for (at, _) in flow.data().iter().enumerate().filter(|(_, v)| **v > 0.0) {
-            wins[at / 64] |= 1_u64 << (at % 64);
+        for (entry, _) in flow.data().iter().enumerate().filter(|(_, v)| **v > 0.0) {
+            wins[entry / 64] |= 1_u64 << (entry % 64);
         }
         Self { rank: ranks(&hodge.utility), wins, hodge }
     }
 }
 
-/// Of each pair a bit a draw, from those of each draw.
+/// For each pair one bit per draw, from the bits of each draw.
 fn edges(n: usize, words: usize, seen: &[DrawSummary]) -> Vec<u64> {
     let mut out = vec![0; n * n * words];
-    out.par_chunks_mut(words).enumerate().for_each(|(at, own)| {
+    out.par_chunks_mut(words).enumerate().for_each(|(entry, bits)| {
         for (t, seen) in seen.iter().enumerate() {
-            own[t / 64] |= (seen.wins[at / 64] >> (at % 64) & 1) << (t % 64);
+            bits[t / 64] |= (seen.wins[entry / 64] >> (entry % 64) & 1) << (t % 64);
         }
     });
     out
@@ -304,22 +307,22 @@ pub(super) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// By linear interpolation, of sorted values.
+/// Quantile of sorted values by linear interpolation.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let at = share * (sorted.len() - 1) as f64;
-    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    low + at.fract() * (high - low)
+    let position = share * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
+    low + position.fract() * (high - low)
 }
 
-/// What the marginal likelihood of the same duels is where log odds may be anything skew, where they are a
-/// difference of utilities, and where both parts are allowed.
+/// The marginal likelihoods of the same duels under three priors: any skew function, a difference of
+/// utilities, and both parts together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelEvidence {
     /// The log marginal likelihood of a utility and a generalised part together.
     pub nested: f64,
-    /// Of a utility alone.
+    /// With a utility alone.
     pub utility: f64,
-    /// Of the generalised part alone.
+    /// With the generalised part alone.
     pub generalised: f64,
 }
 
@@ -330,27 +333,32 @@ impl ModelEvidence {
         self.nested - self.utility
     }
 
-    /// Fits `process` in its three forms: as it is, a part without a share given that of the other one, and
-    /// with either part alone. Cost of three fits.
+    /// Fits `process` in three forms: with both parts, where a part without a variance takes that of the
+    /// other one, and with either part alone. Cost of three fits.
     ///
     /// # Errors
     /// As [`PreferenceProcess::fit`].
-    pub fn of(process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
-        let given = &process.prior;
+    pub fn compare(process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
+        let prior = &process.prior;
         let other = |share: f64, other: f64| if share > 0.0 { share } else { other };
-        let utility = other(given.utility_variance, given.generalised_variance);
-        let generalised = other(given.generalised_variance, given.utility_variance);
+        let utility = other(prior.utility_variance, prior.generalised_variance);
+        let generalised = other(prior.generalised_variance, prior.utility_variance);
         let mut nested = process.clone();
         (nested.prior.utility_variance, nested.prior.generalised_variance) = (utility, generalised);
-        Self::beside(nested.fit(items, duels)?.log_marginal_likelihood, &nested, items, duels)
+        Self::from_nested_evidence(nested.fit(items, duels)?.log_marginal_likelihood, &nested, items, duels)
     }
 
-    /// The same, where the fit of the nested `process` is known by its log marginal likelihood. Further
-    /// utilities are part of the nested model and of the ranking, and not of cycles alone. Cost of two fits.
+    /// The evidence where the log marginal likelihood of the nested `process` is known. Further utilities are
+    /// part of the nested model and of the ranking, and not of cycles alone. Cost of two fits.
     ///
     /// # Errors
     /// As [`PreferenceProcess::fit`].
-    pub fn beside(nested: f64, process: &PreferenceProcess, items: &Table, duels: &Duels) -> Result<Self> {
+    pub fn from_nested_evidence(
+        nested: f64,
+        process: &PreferenceProcess,
+        items: &Table,
+        duels: &Duels,
+    ) -> Result<Self> {
         let value =
             |process: &PreferenceProcess| process.fit(items, duels).map(|fit| fit.log_marginal_likelihood);
         let [mut ranking, mut cycles] = [process.clone(), process.clone()];

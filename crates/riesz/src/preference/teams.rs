@@ -1,6 +1,6 @@
 //! Duels between bags of items: teams, baskets, sets of pictures. The log odds of two bags are the mean of
-//! those of their members, `g(L, R) = Σ_ab m_La m_Rb g(a, b)`, so the kernel between bags is `M K Mᵀ`, and
-//! the model one of pairs of items again.
+//! those of their members, `g(L, R) = Σ_ab m_La m_Rb g(a, b)`. The kernel between bags is therefore `M K Mᵀ`,
+//! and the model is again one of pairs of items.
 
 use super::pair_kernel::{Pair, wide_rows_in};
 use crate::error::{Error, Result};
@@ -23,8 +23,8 @@ pub struct ItemBags {
 }
 
 impl ItemBags {
-    /// Of each membership the bag and the item, both numbered from 0, and how much it counts in the bag, by
-    /// default 1; shares are made of that.
+    /// Bags from memberships: the bag and the item of each, both numbered from 0, and its weight in the bag,
+    /// by default 1; weights are normalised to shares.
     ///
     /// # Errors
     /// [`Error::Shape`]; [`Error::Parameter`] for a bag or an item that is not there, a weight that is not
@@ -37,17 +37,23 @@ impl ItemBags {
         weight: Option<&[f64]>,
     ) -> Result<Self> {
         let expected = bag.len();
-        for (what, found) in [("item", item.len())].into_iter().chain(weight.map(|w| ("weight", w.len()))) {
-            if found != expected {
+        for (list, length) in [("item", item.len())].into_iter().chain(weight.map(|w| ("weight", w.len()))) {
+            if length != expected {
                 let why = "one a membership".into();
-                return Err(Error::Shape { what: what.into(), unit: "numbers", expected, found, why });
+                return Err(Error::Shape {
+                    subject: list.into(),
+                    unit: "numbers",
+                    expected,
+                    actual: length,
+                    why,
+                });
             }
         }
-        let mut own: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
+        let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
         for (i, (&b, &a)) in bag.iter().zip(item).enumerate() {
             let weight = weight.map_or(1.0, |w| w[i]);
-            let bad = |what: &str, value: String, allowed: String| {
-                Err(Error::parameter(format!("{what} of membership {}", i + 1), value, allowed))
+            let bad = |quantity: &str, value: String, allowed: String| {
+                Err(Error::parameter(format!("{quantity} of membership {}", i + 1), value, allowed))
             };
             if a >= items {
                 return bad("item", a.to_string(), format!("there are {items} items, from 0"));
@@ -55,23 +61,23 @@ impl ItemBags {
             if !(weight.is_finite() && weight > 0.0) {
                 return bad("weight", weight.to_string(), "weights are positive numbers".into());
             }
-            match own.get_mut(b) {
+            match members_by_bag.get_mut(b) {
                 Some(members) => members.push((a, weight)),
                 None => return bad("bag", b.to_string(), format!("there are {bags} bags, from 0")),
             }
         }
-        if let Some(empty) = own.iter().position(Vec::is_empty) {
+        if let Some(empty) = members_by_bag.iter().position(Vec::is_empty) {
             return Err(Error::parameter(
                 "bag",
                 empty,
                 "a bag has members: leave its duels out, or give it some",
             ));
         }
-        for members in &mut own {
+        for members in &mut members_by_bag {
             let total: f64 = members.iter().map(|(_, w)| w).sum();
             members.iter_mut().for_each(|(_, w)| *w /= total);
         }
-        Ok(Self { members: Sparse::from_columns(items, own)? })
+        Ok(Self { members: Sparse::from_columns(items, members_by_bag)? })
     }
 
     /// Number of bags.
@@ -94,24 +100,23 @@ impl ItemBags {
 
     /// `M K Mᵀ`, between bags, of a matrix between items.
     pub(super) fn to_bags(&self, items: &Matrix) -> Matrix {
-        let half = self.members.transpose_times(items);
-        let mut out = self.members.transpose_times(&half.transpose());
+        let half_product = self.members.transpose_times(items);
+        let mut out = self.members.transpose_times(&half_product.transpose());
         out.mirror_upper();
         out
     }
 
-    /// Slopes by a matrix between items, of those by the one between bags.
+    /// Derivatives in a matrix between items, from those in the matrix between bags.
     pub(super) fn to_items(&self, bags: &Matrix) -> Matrix {
-        let half = self.members.matmul(bags);
-        let mut out = self.members.matmul(&half.transpose());
+        let half_product = self.members.matmul(bags);
+        let mut out = self.members.matmul(&half_product.transpose());
         out.mirror_upper();
         out
     }
 
-    /// Wide rows of all pairs of members of each pair of bags, and how much they count in its log odds (rows
-    /// × pairs): what
-    /// [`Posterior::weighted_sum_functionals`](crate::Posterior::weighted_sum_functionals) takes. `contexts` has a row
-    /// a pair of bags, if the model has contexts.
+    /// Wide rows of all pairs of members of each pair of bags, and their weights in its log odds (rows ×
+    /// pairs), as [`Posterior::weighted_sum_functionals`](crate::Posterior::weighted_sum_functionals) takes
+    /// them. `contexts` has one row per pair of bags, if the model has contexts.
     ///
     /// # Errors
     /// As [`wide_rows_in`]; [`Error::Parameter`] for a bag that is not there.
@@ -122,15 +127,15 @@ impl ItemBags {
                 return Err(Error::parameter("bag", bag, format!("there are {} bags, from 0", self.count())));
             }
             let from = rows.len();
-            let mut own = Vec::new();
+            let mut member_pairs = Vec::new();
             for (a, m) in self.members(l) {
                 for (b, q) in self.members(r) {
-                    own.push((from + own.len(), m * q));
+                    member_pairs.push((from + member_pairs.len(), m * q));
                     rows.push((a, b));
                     places.push(p);
                 }
             }
-            weights.push(own);
+            weights.push(member_pairs);
         }
         let contexts = contexts.map(|c| c.select_rows(&places));
         let wide = wide_rows_in(items, &rows, contexts.as_ref())?;

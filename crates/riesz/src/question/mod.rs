@@ -1,9 +1,10 @@
-//! Questions: what is asked of a model.
+//! Questions: the game, the index, the players, and the budget of an explanation.
 //!
-//! A [`Question`] says what it means that a player is absent ([`Game`]), which value they get, who the
-//! players are, how much may be evaluated where values have to be estimated, and the seed. It is plain data:
-//! what an explanation is reproduced from, and what is sent to whoever computes it. Front ends make questions
-//! from named [`Settings`], so that a setting's name, range, default and help stand in one place.
+//! A [`Question`] says what a player's absence means ([`Game`]), which value index is computed, who the
+//! players are, how many evaluations are allowed where values are estimated, and the seed. It is plain data:
+//! an explanation can be reproduced from it, and it can be sent to another process. Front ends build
+//! questions from named [`Settings`], so that a setting's name, range, default and help are defined in one
+//! place.
 
 mod settings;
 
@@ -13,12 +14,13 @@ pub use settings::{QuestionSetting, SETTINGS, Settings, Source, Subject};
 
 pub use crate::attribution::sampled_shapley::Budget;
 use crate::coalition_structure::CoalitionStructure;
-use crate::explanation::{Fact, Provenance};
+use crate::explanation::Provenance;
 use crate::game::Game;
 use crate::index::ValueIndex;
+use crate::model_card::CardEntry;
 use crate::table::{Column, Players};
 
-/// How the values of a function are found. Models whose kernel is known have no use for it.
+/// The estimator of a black-box function's values. Models with a known kernel do not use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueEstimator {
@@ -34,17 +36,17 @@ pub enum ValueEstimator {
 /// A question about a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// What it means that a player is absent.
+    /// The meaning of a player's absence.
     pub game: Game,
-    /// Which value is asked for.
+    /// The value index to compute.
     pub index: ValueIndex,
     /// The players; `None` for one a column.
     pub players: Option<Players>,
-    /// How a function's values are found.
+    /// The estimator of a function's values.
     pub estimator: ValueEstimator,
-    /// How many coalitions are valued, in games that value any, and the seed of what is drawn.
+    /// The number of coalitions to value, in games that value coalitions, and the seed.
     pub budget: Budget,
-    /// For [`ValueIndex::Owen`]: which players stand together, and which unions of them.
+    /// For [`ValueIndex::Owen`]: the players that form a union, and unions of unions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unions: Vec<CoalitionStructure>,
     /// Whether a classifier's probabilities are explained, and not the outputs that they are made of.
@@ -63,8 +65,8 @@ impl Question {
     }
 
     /// Where an explanation that answers it comes from, with facts about the model and the run.
-    pub(crate) fn provenance(&self, model: Vec<Fact>, run: Vec<Fact>) -> Provenance {
-        let version = Fact::new("riesz", env!("CARGO_PKG_VERSION"));
+    pub(crate) fn provenance(&self, model: Vec<CardEntry>, run: Vec<CardEntry>) -> Provenance {
+        let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
         Provenance {
             game: self.game.name().into(),
             absent: self.game.absent(),
@@ -73,31 +75,31 @@ impl Question {
         }
     }
 
-    /// The same question for other players.
+    /// This question for other players.
     #[must_use]
     pub fn with_players(self, players: Option<Players>) -> Self {
         Self { players, ..self }
     }
 
-    /// The same question for another value.
+    /// This question for another value index.
     #[must_use]
     pub fn with_index(self, index: ValueIndex) -> Self {
         Self { index, ..self }
     }
 
-    /// The same question, which also asks how sure values are.
+    /// This question, with the posterior covariance of values.
     #[must_use]
     pub fn with_covariance(self) -> Self {
         Self { covariance: true, ..self }
     }
 
-    /// The same question for Owen values, where these players and unions of them stand together.
+    /// This question for Owen values under this coalition structure.
     #[must_use]
     pub fn with_unions(self, unions: Vec<CoalitionStructure>) -> Self {
         Self { index: ValueIndex::Owen, unions, ..self }
     }
 
-    /// The same question within another budget.
+    /// This question with another budget.
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
         Self { budget, ..self }

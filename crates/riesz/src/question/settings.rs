@@ -1,6 +1,5 @@
-//! What can be set of a question, by name: the one list from which the command line's flags, Python's checks
-//! and the help texts derive. A new setting is one entry of [`SETTINGS`] and its use in
-//! [`Settings::question`].
+//! The settings of a question by name: the one list from which the command line's flags, Python's checks and
+//! the help texts derive. A new setting is one entry of [`SETTINGS`] and its use in [`Settings::question`].
 
 use serde_json::Value;
 
@@ -14,7 +13,7 @@ use crate::kernel::{ColumnScaling, Kernel, KernelExpression};
 use crate::setting_schema::{Range, Setting, SettingValues};
 use crate::table::Table;
 
-/// What a question is asked of. It decides which settings have a use, and two defaults.
+/// The subject of a question. It decides which settings apply, and two defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// A model whose kernel is known.
@@ -43,27 +42,27 @@ pub enum Source {
 pub struct QuestionSetting {
     /// Its name, range and help.
     pub setting: Setting,
-    /// Whose setting it is, where not everybody's.
+    /// The questions to which the setting applies, where these are not all.
     belongs: &'static str,
-    used: fn(&Asked) -> bool,
+    used: fn(&QuestionContext) -> bool,
 }
 
-/// What is asked for, in words: the settings that decide on the use of others.
+/// The settings that decide whether other settings apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// Of what.
+pub struct QuestionContext {
+    /// The subject.
     pub subject: Subject,
     /// The game, one of [`Game::NAMES`].
     pub game: &'static str,
     /// Where conditional distributions come from: `kernel`, `gaussian` or `copula`.
     pub conditional: &'static str,
-    /// How a function's values are found: `permutation` or `kernel_shap`.
+    /// The estimator of a function's values: `permutation` or `kernel_shap`.
     pub estimator: &'static str,
     /// Whether a classifier's probabilities are explained.
     pub probabilities: bool,
 }
 
-impl Asked {
+impl QuestionContext {
     fn observational(&self) -> bool {
         self.game == "observational"
     }
@@ -95,7 +94,7 @@ impl Asked {
 const CONDITIONAL: [&str; 3] = ["kernel", "gaussian", "copula"];
 const ESTIMATORS: [&str; 2] = ["permutation", "kernel_shap"];
 const EMBEDDED: &str = "the observational game, whose conditional distributions come from a kernel";
-const KNOWN: &str = "the observational game of a model whose kernel is known";
+const KERNEL_MODEL_SETTINGS: &str = "the observational game of a model whose kernel is known";
 
 /// Everything that can be set, besides rows and players.
 pub static SETTINGS: [QuestionSetting; 18] = [
@@ -125,7 +124,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    on. Values of shapley, k-sii, stii and fsii add up to the prediction [default: shapley]",
         },
         belongs: "models whose kernel is known, in games other than the observational one",
-        used: |asked| asked.subject == Subject::Model && !asked.observational(),
+        used: |context| context.subject == Subject::Model && !context.observational(),
     },
     QuestionSetting {
         setting: Setting {
@@ -138,7 +137,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    features stand alone",
         },
         belongs: "Shapley values of models whose kernel is known, in games other than the observational one",
-        used: |asked| asked.subject == Subject::Model && !asked.observational(),
+        used: |context| context.subject == Subject::Model && !context.observational(),
     },
     QuestionSetting {
         setting: Setting {
@@ -152,7 +151,9 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    and values are estimated",
         },
         belongs: "classifiers whose kernel is known, in the baseline and the interventional game",
-        used: |asked| asked.subject == Subject::Model && ["baseline", "interventional"].contains(&asked.game),
+        used: |context| {
+            context.subject == Subject::Model && ["baseline", "interventional"].contains(&context.game)
+        },
     },
     QuestionSetting {
         setting: Setting {
@@ -166,7 +167,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    features. The model file has to hold them ('riesz fit --posterior')",
         },
         belongs: "Shapley, Banzhaf and Beta-Shapley values of models whose kernel is known",
-        used: |asked| asked.subject == Subject::Model,
+        used: |context| context.subject == Subject::Model,
     },
     QuestionSetting {
         setting: Setting {
@@ -178,7 +179,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    [default: what predicts left-out rows best]",
         },
         belongs: EMBEDDED,
-        used: Asked::embedded,
+        used: QuestionContext::embedded,
     },
     QuestionSetting {
         setting: Setting {
@@ -191,7 +192,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    published [default: true]",
         },
         belongs: EMBEDDED,
-        used: Asked::embedded,
+        used: QuestionContext::embedded,
     },
     QuestionSetting {
         setting: Setting {
@@ -205,7 +206,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    columns, else a Gaussian with median length scales]",
         },
         belongs: EMBEDDED,
-        used: Asked::embedded,
+        used: QuestionContext::embedded,
     },
     QuestionSetting {
         setting: Setting {
@@ -217,7 +218,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    rows, for thousands of rows",
         },
         belongs: EMBEDDED,
-        used: Asked::embedded,
+        used: QuestionContext::embedded,
     },
     QuestionSetting {
         setting: Setting {
@@ -229,7 +230,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    features",
         },
         belongs: EMBEDDED,
-        used: Asked::embedded,
+        used: QuestionContext::embedded,
     },
     QuestionSetting {
         setting: Setting {
@@ -240,8 +241,8 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             help: "Observational game: take all reference rows, where their matrices are too large for \
                    memory, by conjugate gradients to this tolerance, which is part of the proved bound",
         },
-        belongs: KNOWN,
-        used: |asked| asked.embedded() && asked.has_kernel(),
+        belongs: KERNEL_MODEL_SETTINGS,
+        used: |context| context.embedded() && context.has_kernel(),
     },
     QuestionSetting {
         setting: Setting {
@@ -253,7 +254,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    kernel, a conditional mean embedding]",
         },
         belongs: "the observational game of a function or program",
-        used: |asked| asked.observational() && !asked.has_kernel(),
+        used: |context| context.observational() && !context.has_kernel(),
     },
     QuestionSetting {
         setting: Setting {
@@ -264,7 +265,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             help: "Gaussian and copula distributions: draws for each coalition and row [default: 100]",
         },
         belongs: "conditional distributions that are gaussian or copula",
-        used: |asked| asked.observational() && !asked.has_kernel() && asked.conditional != "kernel",
+        used: |context| context.observational() && !context.has_kernel() && context.conditional != "kernel",
     },
     QuestionSetting {
         setting: Setting {
@@ -277,7 +278,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    observational game]",
         },
         belongs: "functions and programs",
-        used: |asked| !asked.has_kernel(),
+        used: |context| !context.has_kernel(),
     },
     QuestionSetting {
         setting: Setting {
@@ -291,7 +292,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    [default: 4096, all of them up to 12 features]",
         },
         belongs: "the observational game and kernel_shap, which value coalitions",
-        used: Asked::by_coalitions,
+        used: QuestionContext::by_coalitions,
     },
     QuestionSetting {
         setting: Setting {
@@ -303,7 +304,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    this",
         },
         belongs: "the observational game and kernel_shap, which value coalitions",
-        used: |asked| asked.by_coalitions() && asked.subject != Subject::Protection,
+        used: |context| context.by_coalitions() && context.subject != Subject::Protection,
     },
     QuestionSetting {
         setting: Setting {
@@ -315,7 +316,7 @@ pub static SETTINGS: [QuestionSetting; 18] = [
                    reverse; at least 16 in all, and where all coalitions take no more, these [default: 2]",
         },
         belongs: "the estimator by permutations",
-        used: |asked| !asked.has_kernel() && asked.estimator == "permutation",
+        used: |context| !context.has_kernel() && context.estimator == "permutation",
     },
     QuestionSetting {
         setting: Setting {
@@ -326,19 +327,25 @@ pub static SETTINGS: [QuestionSetting; 18] = [
             help: "Seed of everything random [default: 0]",
         },
         belongs: "values that are drawn: those of functions, and the observational game",
-        used: Asked::drawn,
+        used: QuestionContext::drawn,
     },
 ];
 
 impl QuestionSetting {
-    /// Whether some question about `subject` has a use for it.
-    pub fn serves(&self, subject: Subject) -> bool {
+    /// Whether the setting applies to some question about `subject`.
+    pub fn applies_to(&self, subject: Subject) -> bool {
         let games = Game::NAMES.into_iter().filter(|game| allowed(subject, game));
         let ways = games.flat_map(|game| CONDITIONAL.map(|conditional| (game, conditional)));
         ways.flat_map(|(game, conditional)| {
-            ESTIMATORS.map(|estimator| Asked { subject, game, conditional, estimator, probabilities: false })
+            ESTIMATORS.map(|estimator| QuestionContext {
+                subject,
+                game,
+                conditional,
+                estimator,
+                probabilities: false,
+            })
         })
-        .any(|asked| (self.used)(&asked))
+        .any(|context| (self.used)(&context))
     }
 
     /// Whether this word can be chosen in some question about `subject`.
@@ -367,12 +374,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings from names and values; those that are null are not set.
+    /// Settings from names and values; null values are ignored.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a value that the setting cannot have, or a name that is none.
-    pub fn new(given: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
-        let values = SettingValues::new(&SETTINGS.each_ref().map(|known| &known.setting), given)?;
+    pub fn new(pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
+        let values = SettingValues::new(&SETTINGS.each_ref().map(|known| &known.setting), pairs)?;
         Ok(Self { values, seed: 0 })
     }
 
@@ -382,29 +389,28 @@ impl Settings {
         drawn || self.values.get("estimator").is_some()
     }
 
-    /// The same settings, for whom what is drawn has this seed unless they name another.
+    /// These settings with this default seed, which an explicit seed overrides.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// The same settings but those that tell how estimates are drawn, for finding out whether a model has
-    /// exact values.
+    /// These settings without those of sampling, to find out whether a model has exact values.
     #[must_use]
-    pub fn without_estimates(&self) -> Self {
-        Self { values: self.values.without(&["permutations", "seed"]), seed: self.seed() }
+    pub fn without_sampling(&self) -> Self {
+        Self { values: self.values.excluding(&["permutations", "seed"]), seed: self.seed() }
     }
 
     fn seed(&self) -> u64 {
         self.values.get("seed").and_then(Value::as_u64).unwrap_or(self.seed)
     }
 
-    /// What these settings ask of `subject`, for which there are rows from `source`.
+    /// Checks the settings against `subject`, for which there are rows from `source`.
     ///
     /// # Errors
     /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`] for what cannot be
     /// asked.
-    pub fn check(&self, subject: Subject, source: Option<Source>) -> Result<Asked> {
+    pub fn check(&self, subject: Subject, source: Option<Source>) -> Result<QuestionContext> {
         let game = self.game(subject, source)?;
         let conditional = self.values.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
         let estimator = self.values.choice("estimator", &ESTIMATORS).unwrap_or_else(|| match subject {
@@ -412,11 +418,11 @@ impl Settings {
             _ => ESTIMATORS[1],
         });
         let probabilities = self.values.switch("probabilities").unwrap_or(false);
-        let asked = Asked { subject, game, conditional, estimator, probabilities };
+        let context = QuestionContext { subject, game, conditional, estimator, probabilities };
         for QuestionSetting { setting, belongs, used } in &SETTINGS {
             // Everything has Shapley values.
             let shapley = setting.range == Range::Index && self.index() == ValueIndex::Shapley;
-            if self.values.get(setting.name).is_some() && !used(&asked) && !shapley {
+            if self.values.get(setting.name).is_some() && !used(&context) && !shapley {
                 return Err(Error::Unused { setting: setting.name.into(), belongs: (*belongs).into() });
             }
         }
@@ -425,7 +431,7 @@ impl Settings {
                 "permutations estimate the interventional game: the observational one takes kernel_shap";
             return Err(Error::parameter("estimator", estimator, allowed));
         }
-        Ok(asked)
+        Ok(context)
     }
 
     /// The question that these settings ask of `subject`. `source` says which rows for absent features there
@@ -440,7 +446,8 @@ impl Settings {
         source: Option<Source>,
         rows: impl FnOnce(&'static str) -> Result<Background, E>,
     ) -> Result<Question, E> {
-        let Asked { game, conditional, estimator, probabilities, .. } = self.check(subject, source)?;
+        let QuestionContext { game, conditional, estimator, probabilities, .. } =
+            self.check(subject, source)?;
         let seed = self.seed();
         let game = match game {
             "functional" => Game::Functional,
@@ -488,10 +495,10 @@ impl Settings {
         Ok(Question { index, unions, estimator, budget, covariance, probabilities, ..game.into() })
     }
 
-    /// Unions, which were checked when they were set.
+    /// The unions, which were checked when they were set.
     fn unions(&self) -> Vec<CoalitionStructure> {
-        let given = self.values.get("unions").cloned();
-        given.and_then(|lists| serde_json::from_value(lists).ok()).unwrap_or_default()
+        let setting = self.values.get("unions").cloned();
+        setting.and_then(|lists| serde_json::from_value(lists).ok()).unwrap_or_default()
     }
 
     /// The index, which was checked when it was set.
@@ -538,13 +545,13 @@ impl Settings {
         }
     }
 
-    /// How conditional distributions are learnt.
+    /// The settings of conditional distributions.
     fn conditioning(&self, seed: u64) -> Result<Conditioning> {
         let ways = ["landmarks", "random_features", "conjugate_gradients"];
-        let mut given = ways.into_iter().filter_map(|name| Some((name, self.values.get(name)?)));
-        if let (Some((one, value)), Some((other, _))) = (given.next(), given.next()) {
-            let why = format!("{other} is another way to the same end: choose one");
-            return Err(Error::parameter(one, value, why));
+        let mut chosen = ways.into_iter().filter_map(|name| Some((name, self.values.get(name)?)));
+        if let (Some((name, value)), Some((other, _))) = (chosen.next(), chosen.next()) {
+            let why = format!("{other} is an alternative to it: choose one of the two");
+            return Err(Error::parameter(name, value, why));
         }
         let approximation = match (self.values.count("landmarks"), self.values.count("random_features")) {
             (Some(count), _) => Approximation::Landmarks(count),

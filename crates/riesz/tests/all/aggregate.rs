@@ -1,4 +1,4 @@
-//! Gaussian processes known by aggregates, against conditioning by definition, with every matrix written out.
+//! Gaussian processes learnt from aggregates, against conditioning by definition with dense matrices.
 
 use std::sync::Arc;
 
@@ -55,14 +55,14 @@ fn mediation(counts: BagWeighting, centred: bool) -> Mediation {
     Mediation { counts, centred, ..Mediation::new(Kernel::gaussian(&[0.9, 1.4]), 0.05) }
 }
 
-/// Five targets: some with rows of their own, or none.
-fn data(unit: TargetUnit, own: [Option<usize>; 5]) -> Aggregates {
+/// Data with five targets; `bag_of_target` gives the bag of each that has rows.
+fn data(unit: TargetUnit, bag_of_target: [Option<usize>; 5]) -> Aggregates {
     let (rows, bags) = bags(unit);
     let times = if unit == TargetUnit::Sum { 25.0 } else { 1.0 };
     let targets = [0.3, -1.2, 0.8, 2.0, -0.4].map(|z| z * times).to_vec();
     let mediators = Some(mediators(unit, 5));
     let target_noise = Some(vec![0.0, 0.1, 0.02, 0.0, 0.3].into_iter().map(|v: f64| v * times).collect());
-    Aggregates { rows, bags, targets, own: own.to_vec(), target_noise, mediators }
+    Aggregates { rows, bags, targets, bag_of_target: bag_of_target.to_vec(), target_noise, mediators }
 }
 
 const MATCHED: [Option<usize>; 5] = [Some(3), Some(0), Some(1), Some(5), Some(4)];
@@ -81,15 +81,15 @@ fn kernel() -> Kernel {
     1.3 * Kernel::gaussian(&[0.8, 1.1]) + 0.4 * stationary(Profile::Matern32, 1, 0.5)
 }
 
-/// B and S by their formulas, without a word about derivatives or units of work.
+/// The matrix B and the regression covariance S of an observation operator, by their formulas.
 fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
-    let (j, m) = (data.bags.count(), data.own.len());
+    let (j, m) = (data.bags.count(), data.bag_of_target.len());
     let mass = data.bags.weight_sums();
-    let all: f64 = mass.iter().sum();
+    let total_mass: f64 = mass.iter().sum();
     let Mediators { bags, targets, totals } = data.mediators.as_ref().unwrap();
     let mut gram = mediation.kernel.gram(bags);
     gram.add_diagonal(|b| match mediation.counts {
-        BagWeighting::Mass => mediation.ridge * all / mass[b],
+        BagWeighting::Mass => mediation.ridge * total_mass / mass[b],
         BagWeighting::One => mediation.ridge * j as f64,
     });
     let cross = mediation.kernel.cross_gram(bags, targets);
@@ -99,27 +99,27 @@ fn operator(data: &Aggregates, mediation: &Mediation) -> (Matrix, Matrix) {
     for t in 0..m {
         let missing = 1.0 - (0..j).map(|r| b[(r, t)]).sum::<f64>();
         for r in 0..j {
-            let centre = if mediation.centred { mass[r] / all * missing } else { 0.0 };
+            let centre = if mediation.centred { mass[r] / total_mass * missing } else { 0.0 };
             let unit = totals.as_ref().map_or(1.0, |totals| totals[t] / mass[r]);
             b[(r, t)] = (b[(r, t)] + centre) * unit;
-            if let Some(own) = data.own[t] {
-                b[(r, t)] = if own == r { 1.0 } else { 0.0 };
+            if let Some(bag) = data.bag_of_target[t] {
+                b[(r, t)] = if bag == r { 1.0 } else { 0.0 };
             }
         }
     }
     for t in 0..m {
         for u in 0..m {
             let units = totals.as_ref().map_or(1.0, |totals| totals[t] * totals[u]);
-            let open = data.own[t].is_none() && data.own[u].is_none();
+            let open = data.bag_of_target[t].is_none() && data.bag_of_target[u].is_none();
             s[(t, u)] *= if open { units } else { 0.0 };
         }
     }
     (b, s)
 }
 
-/// The replicated regression: every row is an example, with its bag's mediator.
+/// Weights by mass equal the regression in which every row is an example with its bag's mediator.
 #[test]
-fn mass_is_the_regression_on_every_row() {
+fn mass_weights_equal_regression_on_replicated_rows() {
     let sizes = [1, 9, 4, 12];
     let bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
     let bags = Bags::new(&bag, 4, None, TargetUnit::Mean).unwrap();
@@ -130,82 +130,92 @@ fn mass_is_the_regression_on_every_row() {
     gram.add_diagonal(|_| 26.0 * 0.03);
     let expected = inverse(gram).matmul(&ell.cross_gram(&repeated, &of_targets));
     let mediators = Mediators { bags: of_bags, targets: of_targets, totals: None };
-    let own = [None; 3];
+    let bag_of_target = [None; 3];
     for (counts, equal) in [(BagWeighting::Mass, true), (BagWeighting::One, false)] {
         let mediation = Mediation { counts, centred: false, ..Mediation::new(ell.clone(), 0.03) };
-        let found = ObservationOperator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
-        let by_row = dense(bags.weights()).matmul(&found.matrix());
+        let operator =
+            ObservationOperator::new(&bags, &bag_of_target, Some((&mediation, &mediators))).unwrap();
+        let by_row = dense(bags.weights()).matmul(&operator.matrix());
         let gap = largest_difference(by_row.data(), expected.data());
         assert!((gap < 1e-12) == equal, "{counts:?}: {gap}");
     }
     // Of bags of one size they are the same.
     let equal = Bags::new(&[0, 0, 1, 1, 2, 2, 3, 3], 4, None, TargetUnit::Mean).unwrap();
-    let of = |counts| {
+    let operator_matrix = |counts| {
         let mediation = Mediation { counts, ..Mediation::new(ell.clone(), 0.03) };
-        ObservationOperator::new(&equal, &own, Some((&mediation, &mediators))).unwrap().matrix()
+        ObservationOperator::new(&equal, &bag_of_target, Some((&mediation, &mediators))).unwrap().matrix()
     };
-    assert!(largest_difference(of(BagWeighting::Mass).data(), of(BagWeighting::One).data()) < 1e-14);
+    assert!(
+        largest_difference(
+            operator_matrix(BagWeighting::Mass).data(),
+            operator_matrix(BagWeighting::One).data()
+        ) < 1e-14
+    );
 }
 
 #[test]
 fn centring_keeps_constants() {
     for counts in [BagWeighting::Mass, BagWeighting::One] {
-        for own in [MIXED, MEDIATED] {
-            let data = data(TargetUnit::Mean, own);
+        for bag_of_target in [MIXED, MEDIATED] {
+            let data = data(TargetUnit::Mean, bag_of_target);
             let mediators = data.mediators.as_ref().unwrap();
-            let of = |centred| {
-                ObservationOperator::new(&data.bags, &own, Some((&mediation(counts, centred), mediators)))
-                    .unwrap()
+            let operator = |centred| {
+                ObservationOperator::new(
+                    &data.bags,
+                    &bag_of_target,
+                    Some((&mediation(counts, centred), mediators)),
+                )
+                .unwrap()
             };
-            let ones = Matrix::column_vector(vec![1.0; 6]);
-            let kept = of(true).transpose_times(&ones);
+            let constant = Matrix::column_vector(vec![1.0; 6]);
+            let kept = operator(true).transpose_times(&constant);
             assert!(kept.data().iter().all(|v| (v - 1.0).abs() < 1e-13), "{kept:?}");
-            assert!(of(false).transpose_times(&ones).data().iter().any(|v| (v - 1.0).abs() > 0.05));
+            assert!(operator(false).transpose_times(&constant).data().iter().any(|v| (v - 1.0).abs() > 0.05));
         }
     }
 }
 
 #[test]
-fn operators_are_their_formulas() {
+fn operators_match_their_formulas() {
     for unit in [TargetUnit::Mean, TargetUnit::Sum] {
-        for own in [MATCHED, MIXED, MEDIATED] {
+        for bag_of_target in [MATCHED, MIXED, MEDIATED] {
             for counts in [BagWeighting::Mass, BagWeighting::One] {
                 for centred in [false, true] {
-                    let (data, mediation) = (data(unit, own), mediation(counts, centred));
-                    let found = ObservationOperator::new(
+                    let (data, mediation) = (data(unit, bag_of_target), mediation(counts, centred));
+                    let observation_operator = ObservationOperator::new(
                         &data.bags,
-                        &own,
+                        &bag_of_target,
                         Some((&mediation, data.mediators.as_ref().unwrap())),
                     )
                     .unwrap();
                     let (b, s) = operator(&data, &mediation);
-                    assert!(largest_difference(found.matrix().data(), b.data()) < 1e-12);
-                    match found.regression_covariance() {
+                    assert!(largest_difference(observation_operator.matrix().data(), b.data()) < 1e-12);
+                    match observation_operator.regression_covariance() {
                         Some(variance) => {
                             let size = s.data().iter().fold(1.0, |a: f64, v| a.max(v.abs()));
                             assert!(largest_difference(variance.data(), s.data()) < 1e-12 * size)
                         }
-                        None => assert!(own == MATCHED),
+                        None => assert!(bag_of_target == MATCHED),
                     }
                     let weights = Matrix::from_row_major(6, 2, (0..12).map(f64::from).collect());
                     let products = b.transpose().matmul(&weights);
-                    let found = found.transpose_times(&weights);
-                    assert!(largest_difference(found.data(), products.data()) < 1e-10);
+                    let actual = observation_operator.transpose_times(&weights);
+                    assert!(largest_difference(actual.data(), products.data()) < 1e-10);
                 }
             }
         }
     }
 }
 
-/// Central differences of a function of several numbers.
-fn differences(at: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+/// Central differences of a function of several parameters.
+fn differences(center: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let step = 1e-5;
-    let moved = |p: usize, by: f64| {
-        let mut theta = at.to_vec();
-        theta[p] += by;
+    let moved = |p: usize, shift: f64| {
+        let mut theta = center.to_vec();
+        theta[p] += shift;
         f(&theta)
     };
-    (0..at.len()).map(|p| (moved(p, step) - moved(p, -step)) / (2.0 * step)).collect()
+    (0..center.len()).map(|p| (moved(p, step) - moved(p, -step)) / (2.0 * step)).collect()
 }
 
 fn theta(parameters: &[riesz::kernel::Parameter]) -> Vec<f64> {
@@ -213,68 +223,68 @@ fn theta(parameters: &[riesz::kernel::Parameter]) -> Vec<f64> {
 }
 
 #[test]
-fn slopes_of_operators_are_those_of_differences() {
+fn operator_gradients_match_finite_differences() {
     let mut stream = Stream(7);
     for unit in [TargetUnit::Mean, TargetUnit::Sum] {
-        for own in [MIXED, MEDIATED] {
+        for bag_of_target in [MIXED, MEDIATED] {
             for (counts, centred) in
                 [(BagWeighting::Mass, true), (BagWeighting::One, false), (BagWeighting::One, true)]
             {
-                let (data, mediation) = (data(unit, own), mediation(counts, centred));
+                let (data, mediation) = (data(unit, bag_of_target), mediation(counts, centred));
                 let mediators = data.mediators.as_ref().unwrap();
                 let by_matrix = Matrix::from_row_major(6, 5, (0..30).map(|_| stream.signed()).collect());
-                let half = Matrix::from_row_major(5, 5, (0..25).map(|_| stream.signed()).collect());
-                let by_variance = sum(&half, 1.0, &half.transpose());
+                let asymmetric = Matrix::from_row_major(5, 5, (0..25).map(|_| stream.signed()).collect());
+                let by_variance = sum(&asymmetric, 1.0, &asymmetric.transpose());
                 let value = |theta: &[f64]| {
                     let operator = ObservationOperator::new(
                         &data.bags,
-                        &own,
+                        &bag_of_target,
                         Some((&mediation.with_parameters(theta), mediators)),
                     )
                     .unwrap();
                     dot(operator.matrix().data(), by_matrix.data())
                         + dot(operator.regression_covariance().unwrap().data(), by_variance.data())
                 };
-                let at = theta(&mediation.parameters());
+                let parameters = theta(&mediation.parameters());
                 let operator =
-                    ObservationOperator::new(&data.bags, &own, Some((&mediation, mediators))).unwrap();
-                let found = operator.gradient(&by_matrix, Some(&by_variance));
-                let expected = differences(&at, value);
-                let size = value(&at).abs().max(1.0);
-                assert!(largest_difference(&found, &expected) < 1e-8 * size, "{found:?} {expected:?}");
+                    ObservationOperator::new(&data.bags, &bag_of_target, Some((&mediation, mediators)))
+                        .unwrap();
+                let gradient = operator.gradient(&by_matrix, Some(&by_variance));
+                let expected = differences(&parameters, value);
+                let size = value(&parameters).abs().max(1.0);
+                assert!(largest_difference(&gradient, &expected) < 1e-8 * size, "{gradient:?} {expected:?}");
             }
         }
     }
 }
 
 #[test]
-fn left_out_bags_are_those_of_refits() {
+fn left_out_bag_loss_equals_that_of_refits() {
     let data = data(TargetUnit::Mean, MEDIATED);
     let table = &data.mediators.as_ref().unwrap().bags;
     let p = dense(data.bags.weights());
     let gram = p.transpose().matmul(&kernel().gram(&data.rows)).matmul(&p);
     let mass = data.bags.weight_sums();
-    let all: f64 = mass.iter().sum();
+    let total_mass: f64 = mass.iter().sum();
     for counts in [BagWeighting::Mass, BagWeighting::One] {
         for centred in [false, true] {
             let mediation = mediation(counts, centred);
             let mut expected = 0.0;
             for b in 0..6 {
-                let others: Vec<usize> = (0..6).filter(|c| *c != b).collect();
-                let mut own = mediation.kernel.gram(&table.select_rows(&others));
-                own.add_diagonal(|c| match counts {
-                    BagWeighting::Mass => mediation.ridge * all / mass[others[c]],
+                let kept: Vec<usize> = (0..6).filter(|c| *c != b).collect();
+                let mut kept_gram = mediation.kernel.gram(&table.select_rows(&kept));
+                kept_gram.add_diagonal(|c| match counts {
+                    BagWeighting::Mass => mediation.ridge * total_mass / mass[kept[c]],
                     BagWeighting::One => mediation.ridge * 6.0,
                 });
-                let cross =
-                    mediation.kernel.cross_gram(&table.select_rows(&others), &table.select_rows(&[b]));
-                let weights = inverse(own).matmul(&cross).column(0);
+                let cross = mediation.kernel.cross_gram(&table.select_rows(&kept), &table.select_rows(&[b]));
+                let weights = inverse(kept_gram).matmul(&cross).column(0);
                 let missing = 1.0 - weights.iter().sum::<f64>();
                 // The residual in coordinates of all bags' means.
                 let mut residual = [0.0; 6];
                 residual[b] = 1.0;
-                for (c, w) in others.iter().zip(weights) {
-                    let centre = if centred { mass[*c] / (all - mass[b]) * missing } else { 0.0 };
+                for (c, w) in kept.iter().zip(weights) {
+                    let centre = if centred { mass[*c] / (total_mass - mass[b]) * missing } else { 0.0 };
                     residual[*c] = -w - centre;
                 }
                 expected += dot(&gram.matvec(&residual), &residual) / 6.0;
@@ -317,22 +327,23 @@ fn conditioned(process: &AggregateGaussianProcess, data: &Aggregates, x: &Table)
     let center = process.prior_mean.unwrap_or_else(|| {
         dot(&vi.matvec(&constants), &data.targets) / dot(&vi.matvec(&constants), &constants)
     });
-    let rest: Vec<f64> = data.targets.iter().zip(&constants).map(|(z, c)| z - center * c).collect();
-    let weights = vi.matvec(&rest);
+    let residual: Vec<f64> = data.targets.iter().zip(&constants).map(|(z, c)| z - center * c).collect();
+    let weights = vi.matvec(&residual);
     let h = process.kernel.cross_gram(x, &data.rows).matmul(&a);
     let mean = h.matvec(&weights).iter().map(|v| v + center).collect();
     let taken = h.matmul(&vi).matmul(&h.transpose());
     let covariance = sum(&process.kernel.gram(x), -1.0, &taken);
     let log_det = Cholesky::new(v, "test").unwrap().log_det();
-    let evidence = -0.5 * (dot(&weights, &rest) + log_det + rest.len() as f64 * std::f64::consts::TAU.ln());
+    let evidence =
+        -0.5 * (dot(&weights, &residual) + log_det + residual.len() as f64 * std::f64::consts::TAU.ln());
     Conditioned { mean, covariance, evidence, noise, weights, center, a }
 }
 
-/// All kinds of operators, means and noises.
+/// Processes and data with all kinds of operators, means and noises.
 fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
-    let mut all = Vec::new();
+    let mut cases = Vec::new();
     for unit in [TargetUnit::Mean, TargetUnit::Sum] {
-        for own in [MATCHED, MIXED, MEDIATED] {
+        for bag_of_target in [MATCHED, MIXED, MEDIATED] {
             for (counts, centred) in [
                 (BagWeighting::Mass, false),
                 (BagWeighting::Mass, true),
@@ -346,12 +357,12 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
                     let noise = if unit == TargetUnit::Sum { 30.0 } else { 0.07 };
                     let own_process =
                         AggregateGaussianProcess { noise, mediation_noise, row_noise, prior_mean, ..process };
-                    all.push((own_process, data(unit, own)));
+                    cases.push((own_process, data(unit, bag_of_target)));
                 }
             }
         }
     }
-    all
+    cases
 }
 
 #[test]
@@ -360,8 +371,8 @@ fn fits_are_conditional_distributions() {
     for (process, data) in cases() {
         let truth = conditioned(&process, &data, &x);
         let fit = process.fit(&data).unwrap();
-        let found = fit.model.predict(&x).unwrap();
-        assert!(largest_difference(found.data(), &truth.mean) < 1e-10, "{process:?}");
+        let prediction = fit.model.predict(&x).unwrap();
+        assert!(largest_difference(prediction.data(), &truth.mean) < 1e-10, "{process:?}");
         assert!((fit.log_marginal_likelihood - truth.evidence).abs() < 1e-10 * truth.evidence.abs());
         assert!((fit.model.intercept[0] - truth.center).abs() < 1e-11 * truth.center.abs().max(1.0));
         let posterior = fit.posterior();
@@ -371,22 +382,23 @@ fn fits_are_conditional_distributions() {
         (0..4).for_each(|i| assert!((variance[(i, 0)] - truth.covariance[(i, i)]).abs() < 1e-11));
         // What the process makes of bags and targets, and that they add up.
         let p = dense(data.bags.weights());
-        let at = conditioned(&process, &data, &data.rows);
+        let at_rows = conditioned(&process, &data, &data.rows);
         let (means, covariance) = fit.bag_posterior();
         let size = p.data().iter().fold(1.0, |a: f64, v| a.max(*v));
-        assert!(largest_difference(&means, &p.transpose().matvec(&at.mean)) < 1e-9 * size);
-        let expected = p.transpose().matmul(&at.covariance).matmul(&p);
+        assert!(largest_difference(&means, &p.transpose().matvec(&at_rows.mean)) < 1e-9 * size);
+        let expected = p.transpose().matmul(&at_rows.covariance).matmul(&p);
         assert!(largest_difference(covariance.data(), expected.data()) < 1e-9 * size * size);
         let fitted = fit.fitted();
-        assert!(largest_difference(&fitted, &at.a.transpose().matvec(&at.mean)) < 1e-8);
+        assert!(largest_difference(&fitted, &at_rows.a.transpose().matvec(&at_rows.mean)) < 1e-8);
         assert!(largest_difference(fit.weights(), &truth.weights) < 1e-9);
-        let rest: Vec<f64> = data.targets.iter().zip(&fitted).map(|(z, f)| z - f).collect();
-        assert!(largest_difference(&rest, &truth.noise.matvec(fit.weights())) < 1e-9);
+        let residual: Vec<f64> = data.targets.iter().zip(&fitted).map(|(z, f)| z - f).collect();
+        assert!(largest_difference(&residual, &truth.noise.matvec(fit.weights())) < 1e-9);
         // Shares add up to the prediction, and are its slopes by the targets.
         let shares = fit.target_leverage(&x).unwrap();
-        let constants = at.a.transpose().matvec(&vec![1.0; data.rows.rows()]);
-        let rest: Vec<f64> = data.targets.iter().zip(&constants).map(|(z, c)| z - truth.center * c).collect();
-        let sums: Vec<f64> = shares.matvec(&rest).iter().map(|v| v + truth.center).collect();
+        let constants = at_rows.a.transpose().matvec(&vec![1.0; data.rows.rows()]);
+        let centred: Vec<f64> =
+            data.targets.iter().zip(&constants).map(|(z, c)| z - truth.center * c).collect();
+        let sums: Vec<f64> = shares.matvec(&centred).iter().map(|v| v + truth.center).collect();
         assert!(largest_difference(&sums, &truth.mean) < 1e-9);
         let mut revised = data.clone();
         revised.targets[2] += 1.0;
@@ -401,24 +413,28 @@ fn fits_are_conditional_distributions() {
 }
 
 #[test]
-fn slopes_of_the_evidence_are_those_of_differences() {
+fn evidence_gradients_match_finite_differences() {
     for (process, data) in cases() {
-        let at = theta(&process.parameters());
-        let (value, found) = process.log_marginal_likelihood(&data, &at).unwrap();
+        let parameters = theta(&process.parameters());
+        let (value, gradient) = process.log_marginal_likelihood(&data, &parameters).unwrap();
         let rows = data.rows.select_rows(&[0]);
         assert!((value - conditioned(&process, &data, &rows).evidence).abs() < 1e-10 * value.abs());
-        let expected =
-            differences(&at, |theta| conditioned(&process.with_parameters(theta), &data, &rows).evidence);
+        let expected = differences(&parameters, |theta| {
+            conditioned(&process.with_parameters(theta), &data, &rows).evidence
+        });
         // Differences of large numbers lose digits.
-        let size = found.iter().fold(100.0, |a: f64, v| a.max(v.abs()));
-        assert!(largest_difference(&found, &expected) < 1e-8 * size, "{process:?}: {found:?} {expected:?}");
+        let size = gradient.iter().fold(100.0, |a: f64, v| a.max(v.abs()));
+        assert!(
+            largest_difference(&gradient, &expected) < 1e-8 * size,
+            "{process:?}: {gradient:?} {expected:?}"
+        );
     }
 }
 
 #[test]
 fn left_out_targets_are_those_of_refits() {
     for (process, data) in cases() {
-        let left_out = process.fit(&data).unwrap().left_out().unwrap();
+        let left_out = process.fit(&data).unwrap().leave_one_out().unwrap();
         for t in 0..5 {
             let kept: Vec<usize> = (0..5).filter(|u| *u != t).collect();
             let none = mediation(BagWeighting::One, true);
@@ -428,12 +444,12 @@ fn left_out_targets_are_those_of_refits() {
             let a = dense(data.bags.weights()).matmul(&b);
             let v = sum(&a.transpose().matmul(&k).matmul(&a), 1.0, &truth.noise);
             let _ = s;
-            let own = Matrix::from_row_major(
+            let kept_covariance = Matrix::from_row_major(
                 4,
                 4,
                 kept.iter().flat_map(|i| kept.iter().map(|j| v[(*i, *j)])).collect(),
             );
-            let vi = inverse(own);
+            let vi = inverse(kept_covariance);
             let cross: Vec<f64> = kept.iter().map(|i| v[(*i, t)]).collect();
             let constants = a.transpose().matvec(&vec![1.0; data.rows.rows()]);
             let c: Vec<f64> = kept.iter().map(|i| constants[*i]).collect();
@@ -452,8 +468,8 @@ fn left_out_targets_are_those_of_refits() {
                 }
             };
             variance = variance.max(0.0);
-            let rest: Vec<f64> = z.iter().zip(&c).map(|(z, c)| z - mean * c).collect();
-            let expected = mean * constants[t] + dot(&w, &rest);
+            let residual: Vec<f64> = z.iter().zip(&c).map(|(z, c)| z - mean * c).collect();
+            let expected = mean * constants[t] + dot(&w, &residual);
             let size = data.targets.iter().fold(1.0, |a: f64, z| a.max(z.abs()));
             assert!((left_out.mean[t] - expected).abs() < 1e-9 * size, "{} {expected}", left_out.mean[t]);
             assert!((left_out.variance[t] / variance - 1.0).abs() < 1e-8);
@@ -479,21 +495,23 @@ fn bags_of_one_row_are_ordinary_regression() {
         };
         let expected = gp.fit(&x, &Matrix::column_vector(y.clone())).unwrap();
         let prior_mean = Some(if normalize_y { center } else { 0.0 });
-        let own = AggregateGaussianProcess::new(Kernel::gaussian(&[0.8, 0.9]), 0.1);
-        let fit = AggregateGaussianProcess { normalize_y, prior_mean, ..own }.fit(&data).unwrap();
+        let process = AggregateGaussianProcess::new(Kernel::gaussian(&[0.8, 0.9]), 0.1);
+        let fit = AggregateGaussianProcess { normalize_y, prior_mean, ..process }.fit(&data).unwrap();
         let new = table(400, 6, 2);
-        let of = |posterior: Posterior<'_>| {
+        let mean_and_sd = |posterior: Posterior<'_>| {
             let mean = posterior.mean().predict(&new).unwrap();
             [mean.data().to_vec(), posterior.sd(&new).unwrap().data().to_vec()].concat()
         };
-        assert!(largest_difference(&of(fit.posterior()), &of(expected.posterior())) < 1e-12);
+        assert!(
+            largest_difference(&mean_and_sd(fit.posterior()), &mean_and_sd(expected.posterior())) < 1e-12
+        );
         assert!((fit.log_marginal_likelihood - expected.log_marginal_likelihood).abs() < 1e-10);
     }
 }
 
-/// One number is known: the mean moves by its covariance with that number.
+/// A single aggregate is observed: the posterior mean moves by the covariance with it.
 #[test]
-fn one_bag_is_one_number() {
+fn one_bag_conditions_on_one_number() {
     let x = table(0, 12, 2);
     let bags = Bags::new(&[0; 12], 1, None, TargetUnit::Mean).unwrap();
     let data = Aggregates::matched(x.clone(), bags, vec![3.0]);
@@ -502,18 +520,18 @@ fn one_bag_is_one_number() {
     let k = kernel();
     let mean = |v: &[f64]| v.iter().sum::<f64>() / 12.0;
     let total = mean(&(0..12).map(|i| mean(k.gram(&x).row(i))).collect::<Vec<_>>()) + 0.07;
-    let at = table(90, 1, 2);
-    let h = mean(k.cross_gram(&at, &x).row(0));
-    assert!((fit.model.predict(&at).unwrap()[(0, 0)] - 1.0 - 2.0 * h / total).abs() < 1e-13);
-    let variance = k.eval(&at.row(0), &at.row(0)) - h * h / total;
-    assert!((fit.posterior().variance(&at).unwrap()[(0, 0)] - variance).abs() < 1e-13);
-    assert!(fit.left_out().unwrap_err().to_string().contains("2 targets"));
+    let query = table(90, 1, 2);
+    let h = mean(k.cross_gram(&query, &x).row(0));
+    assert!((fit.model.predict(&query).unwrap()[(0, 0)] - 1.0 - 2.0 * h / total).abs() < 1e-13);
+    let variance = k.eval(&query.row(0), &query.row(0)) - h * h / total;
+    assert!((fit.posterior().variance(&query).unwrap()[(0, 0)] - variance).abs() < 1e-13);
+    assert!(fit.leave_one_out().unwrap_err().to_string().contains("2 targets"));
 }
 
 /// Bags larger than tiles: sums over pairs are those of the whole matrix, to the bit for any number of
 /// threads.
 #[test]
-fn tiles_are_sums_over_pairs() {
+fn tiled_sums_equal_sums_over_pairs() {
     let n = 1500;
     let mut stream = Stream(3);
     let bag: Vec<usize> = (0..n).map(|i| if i % 3 == 0 { i % 40 } else { 40 + i % 2 }).collect();
@@ -535,16 +553,17 @@ fn tiles_are_sums_over_pairs() {
     let mut v = u.clone();
     v.add_diagonal(|_| process.noise);
     let vi = inverse(v);
-    let rest: Vec<f64> = data.targets.iter().map(|z| z - 0.2).collect();
-    let expected: Vec<f64> = u.matmul(&vi).matvec(&rest).iter().map(|v| v + 0.2).collect();
+    let residual: Vec<f64> = data.targets.iter().map(|z| z - 0.2).collect();
+    let expected: Vec<f64> = u.matmul(&vi).matvec(&residual).iter().map(|v| v + 0.2).collect();
     assert!(largest_difference(&mean, &expected) < 1e-11);
     let expected = sum(&u, -1.0, &u.matmul(&vi).matmul(&u));
     assert!(largest_difference(covariance.data(), expected.data()) < 1e-12);
-    let at = theta(&process.parameters());
-    let of = |threads| with_threads(threads, || process.log_marginal_likelihood(&data, &at).unwrap());
-    let (value, gradient) = of(1);
-    assert_eq!((value, gradient.clone()), of(3));
-    let slopes = differences(&at, |theta| process.log_marginal_likelihood(&data, theta).unwrap().0);
+    let parameters = theta(&process.parameters());
+    let evidence =
+        |threads| with_threads(threads, || process.log_marginal_likelihood(&data, &parameters).unwrap());
+    let (value, gradient) = evidence(1);
+    assert_eq!((value, gradient.clone()), evidence(3));
+    let slopes = differences(&parameters, |theta| process.log_marginal_likelihood(&data, theta).unwrap().0);
     assert!(largest_difference(&gradient, &slopes) < 1e-6, "{gradient:?} {slopes:?}");
 }
 
@@ -563,19 +582,18 @@ fn files_keep_what_aggregates_say() {
     assert_eq!(posterior.sd(&x).unwrap(), fit.posterior().sd(&x).unwrap());
 }
 
-/// Draws of f and of targets from the process with what is known of it: the posterior knows how far off it
-/// is.
+/// Posterior intervals have their nominal coverage over draws of f and of targets from the process.
 #[test]
-fn draws_are_covered() {
+fn posterior_intervals_cover_draws_of_the_process() {
     let mut stream = Stream(11);
     let (mut inside, mut squares, mut count) = (0.0, 0.0, 0.0);
     let x = table(200, 5, 2);
     for (process, mut data) in cases().into_iter().skip(1).step_by(9) {
         let process = AggregateGaussianProcess { prior_mean: Some(0.4), ..process };
         let truth = conditioned(&process, &data, &x);
-        let all = data.rows.stack(&x).unwrap();
+        let all_rows = data.rows.stack(&x).unwrap();
         let (n, m) = (data.rows.rows(), data.targets.len());
-        let mut gram = process.kernel.gram(&all);
+        let mut gram = process.kernel.gram(&all_rows);
         gram.add_diagonal(|_| 1e-10);
         let factor = Cholesky::new(gram, "test").unwrap();
         let noise = Cholesky::new(truth.noise, "test").unwrap();
@@ -600,26 +618,26 @@ fn draws_are_covered() {
     }
     let (coverage, mean) = (inside / count, squares / count);
     // Five rows of a draw hang together: as if half of them counted, four standard errors.
-    let half: f64 = count / 2.0;
-    assert!((coverage - 0.95).abs() < 4.0 * (0.95 * 0.05 / half).sqrt(), "{coverage} of {count}");
-    assert!((mean - 1.0).abs() < 4.0 * (2.0 / half).sqrt(), "{mean} of {count}");
+    let effective_count: f64 = count / 2.0;
+    assert!((coverage - 0.95).abs() < 4.0 * (0.95 * 0.05 / effective_count).sqrt(), "{coverage} of {count}");
+    assert!((mean - 1.0).abs() < 4.0 * (2.0 / effective_count).sqrt(), "{mean} of {count}");
 }
 
 #[test]
-fn bad_input_gets_a_sentence() {
+fn bad_input_is_refused_with_a_message() {
     let base = data(TargetUnit::Mean, MATCHED);
-    let said = |change: &dyn Fn(&mut AggregateGaussianProcess, &mut Aggregates)| {
+    let error = |change: &dyn Fn(&mut AggregateGaussianProcess, &mut Aggregates)| {
         let (mut process, mut data) = (process(None), base.clone());
         change(&mut process, &mut data);
         process.fit(&data).unwrap_err().to_string()
     };
-    assert!(said(&|_, d| d.own[3] = Some(6)).contains("bag of target 4"));
-    assert!(said(&|_, d| d.own[3] = None).contains("takes mediators"));
-    assert!(said(&|_, d| d.targets[1] = f64::NAN).contains("row 2 of column 'target'"));
-    assert!(said(&|_, d| d.own.truncate(4)).contains("one a target"));
-    assert!(said(&|_, d| d.target_noise = Some(vec![-1.0; 5])).contains("not negative"));
-    assert!(said(&|p, _| p.noise = 0.0).contains("noise"));
-    assert!(said(&|p, _| p.row_noise = f64::NAN).contains("row_noise"));
+    assert!(error(&|_, d| d.bag_of_target[3] = Some(6)).contains("bag of target 4"));
+    assert!(error(&|_, d| d.bag_of_target[3] = None).contains("takes mediators"));
+    assert!(error(&|_, d| d.targets[1] = f64::NAN).contains("row 2 of column 'target'"));
+    assert!(error(&|_, d| d.bag_of_target.truncate(4)).contains("one a target"));
+    assert!(error(&|_, d| d.target_noise = Some(vec![-1.0; 5])).contains("not negative"));
+    assert!(error(&|p, _| p.noise = 0.0).contains("noise"));
+    assert!(error(&|p, _| p.row_noise = f64::NAN).contains("row_noise"));
     let sum = |change: &dyn Fn(&mut Mediators)| {
         let mut data = data(TargetUnit::Sum, MIXED);
         change(data.mediators.as_mut().unwrap());
@@ -647,8 +665,7 @@ fn stretches() -> Aggregates {
     Aggregates::matched(Table::from_rows(&x).unwrap(), bags, targets)
 }
 
-/// What is believed of the parameters at a distance from where tuning starts, in order: scale, length scale,
-/// noise.
+/// The log prior density of a parameter at a distance from its start, in order: scale, length scale, noise.
 fn weak(p: usize, distance: f64) -> f64 {
     match p {
         0 => -0.5 * distance.powi(2),
@@ -662,27 +679,30 @@ fn slope_of_weak(p: usize, distance: f64) -> f64 {
 }
 
 #[test]
-fn tuning_ends_where_nothing_rises() {
+fn tuning_ends_at_a_maximum() {
     let data = stretches();
     let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
-    let at = theta(&start.parameters());
+    let initial = theta(&start.parameters());
     for conventions in [Conventions::Regularised, Conventions::Published] {
         let tuned = Tuning { conventions, ..Tuning::default() }.tune(&start, &data).unwrap();
-        let found = theta(&tuned.process.parameters());
+        let optimum = theta(&tuned.process.parameters());
         let weigh = f64::from(u8::from(conventions == Conventions::Regularised));
         let posterior = |theta: &[f64]| {
             let (mut value, mut gradient) = start.log_marginal_likelihood(&data, theta).unwrap();
             for p in 0..3 {
-                value += weigh * weak(p, theta[p] - at[p]);
-                gradient[p] += weigh * slope_of_weak(p, theta[p] - at[p]);
+                value += weigh * weak(p, theta[p] - initial[p]);
+                gradient[p] += weigh * slope_of_weak(p, theta[p] - initial[p]);
             }
             (value, gradient)
         };
-        let (value, gradient) = posterior(&found);
+        let (value, gradient) = posterior(&optimum);
         assert!(gradient.iter().all(|g| g.abs() < 1e-3), "{conventions:?} {gradient:?}");
-        assert!(value > posterior(&at).0 && largest_difference(&found, &at) > 0.1, "{found:?} {at:?}");
         assert!(
-            (tuned.fit.log_marginal_likelihood - start.log_marginal_likelihood(&data, &found).unwrap().0)
+            value > posterior(&initial).0 && largest_difference(&optimum, &initial) > 0.1,
+            "{optimum:?} {initial:?}"
+        );
+        assert!(
+            (tuned.fit.log_marginal_likelihood - start.log_marginal_likelihood(&data, &optimum).unwrap().0)
                 .abs()
                 < 1e-9
         );
@@ -690,7 +710,7 @@ fn tuning_ends_where_nothing_rises() {
     }
 }
 
-/// Twelve bags with rows, twelve targets without, whose mediator says a part of what their rows are like.
+/// Twelve bags with rows, and twelve targets without, whose mediators are partly informative about the rows.
 fn apart() -> Aggregates {
     let mut stream = Stream(5);
     let height: Vec<f64> = (0..24).map(|_| 2.0 * stream.signed()).collect();
@@ -698,17 +718,27 @@ fn apart() -> Aggregates {
         (0..120).map(|i| [height[i / 10] + 0.3 * stream.normal(), stream.normal()]).collect();
     let bag: Vec<usize> = (0..120).map(|i| i / 10).collect();
     let bags = Bags::new(&bag, 12, None, TargetUnit::Mean).unwrap();
-    let of = |range: std::ops::Range<usize>| {
+    let height_column = |range: std::ops::Range<usize>| {
         Table::from_rows(&height[range].iter().map(|h| [*h]).collect::<Vec<_>>())
     };
-    let mediators = Some(Mediators { bags: of(0..12).unwrap(), targets: of(12..24).unwrap(), totals: None });
+    let mediators = Some(Mediators {
+        bags: height_column(0..12).unwrap(),
+        targets: height_column(12..24).unwrap(),
+        totals: None,
+    });
     let targets = height[12..].iter().map(|h| 3.0 + h.sin() + 0.05 * stream.normal()).collect();
-    let own = vec![None; 12];
-    Aggregates { rows: Table::from_rows(&rows).unwrap(), bags, targets, own, target_noise: None, mediators }
+    let bag_of_target = vec![None; 12];
+    Aggregates {
+        rows: Table::from_rows(&rows).unwrap(),
+        bags,
+        targets,
+        bag_of_target,
+        target_noise: None,
+        mediators,
+    }
 }
 
-/// What stage 1 loses on bags left out chooses the mediators' kernel and ridge, at the kernel of rows that
-/// the marginal likelihood chooses.
+/// The leave-one-out loss of stage 1 selects the mediators' kernel and ridge, at the tuned kernel of rows.
 #[test]
 fn stage_one_chooses_the_ridge() {
     let data = apart();
@@ -719,19 +749,19 @@ fn stage_one_chooses_the_ridge() {
         ..AggregateGaussianProcess::new(Kernel::gaussian(&[1.0, 1.0]), 0.03)
     };
     let tuned = Tuning { rounds: 30, ..Tuning::default() }.tune(&start, &data).unwrap();
-    let found = tuned.process.mediation.clone().unwrap();
-    assert_eq!(found.kernel.terms[0].scale, 1.0);
+    let fitted = tuned.process.mediation.clone().unwrap();
+    assert_eq!(fitted.kernel.terms[0].scale, 1.0);
     let p = dense(data.bags.weights());
     let gram = p.transpose().matmul(&tuned.process.kernel.gram(&data.rows)).matmul(&p);
-    let (loss, slopes) = found.loo_loss(&data.bags, &data.mediators.as_ref().unwrap().bags, &gram).unwrap();
-    let (at, from) = (theta(&found.parameters()), theta(&mediation.parameters()));
+    let (loss, slopes) = fitted.loo_loss(&data.bags, &data.mediators.as_ref().unwrap().bags, &gram).unwrap();
+    let (optimum, from) = (theta(&fitted.parameters()), theta(&mediation.parameters()));
     for (p, sd) in [(1, 0.8), (2, 1.5)] {
-        let slope = -6.0 * slopes[p] / loss - (at[p] - from[p]) / (sd * sd);
+        let slope = -6.0 * slopes[p] / loss - (optimum[p] - from[p]) / (sd * sd);
         assert!(slope.abs() < 0.05, "parameter {p}: {slope}");
     }
     // The marginal likelihood would have them elsewhere.
-    let all = theta(&tuned.process.parameters());
-    let (_, gradient) = start.log_marginal_likelihood(&data, &all).unwrap();
+    let parameters = theta(&tuned.process.parameters());
+    let (_, gradient) = start.log_marginal_likelihood(&data, &parameters).unwrap();
     assert!(gradient[gradient.len() - 1].abs() > 0.05, "{gradient:?}");
     // As published the ridge stays, and nothing is centred.
     let published = Conventions::Published;
@@ -739,10 +769,10 @@ fn stage_one_chooses_the_ridge() {
     assert!(!mediation.centred && mediation.ridge == 0.01);
     let start = AggregateGaussianProcess { mediation: Some(mediation), mediation_noise: 0.0, ..start };
     let tuned = Tuning { conventions: published, ..Tuning::default() }.tune(&start, &data).unwrap();
-    let found = tuned.process.mediation.clone().unwrap();
-    assert!((found.ridge - 0.01).abs() < 1e-12 && (found.kernel.terms[0].scale - 1.0).abs() < 1e-12);
-    let all = theta(&tuned.process.parameters());
-    let (_, gradient) = start.log_marginal_likelihood(&data, &all).unwrap();
+    let fitted = tuned.process.mediation.clone().unwrap();
+    assert!((fitted.ridge - 0.01).abs() < 1e-12 && (fitted.kernel.terms[0].scale - 1.0).abs() < 1e-12);
+    let parameters = theta(&tuned.process.parameters());
+    let (_, gradient) = start.log_marginal_likelihood(&data, &parameters).unwrap();
     // Scale, two lengths and the noise of rows' process, and the mediators' length; some may be at a bound.
     if tuned.warnings.is_empty() {
         assert!([0, 1, 2, 3, 5].iter().all(|p| gradient[*p].abs() < 1e-2), "{gradient:?}");
@@ -753,7 +783,7 @@ fn stage_one_chooses_the_ridge() {
 fn few_targets_tune_nothing() {
     let mut data = stretches();
     data.targets.truncate(4);
-    data.own.truncate(4);
+    data.bag_of_target.truncate(4);
     let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
     let tuned = Tuning::default().tune(&start, &data).unwrap();
     assert_eq!(tuned.process, start);
@@ -763,13 +793,13 @@ fn few_targets_tune_nothing() {
     assert!(stopped.tune(&start, &stretches()).unwrap_err().to_string().contains("interrupted"));
 }
 
-/// Against a sum over a grid of hyper-parameters.
+/// Averages over hyper-parameters, against sums over a grid.
 #[test]
-fn averages_are_integrals() {
+fn hyperparameter_averages_equal_grid_sums() {
     let data = stretches();
     let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
     let x = Table::from_rows(&[[-1.4], [0.1], [1.3]]).unwrap();
-    let at = theta(&start.parameters());
+    let initial = theta(&start.parameters());
     // Fewer steps of the grid are off by as much as the test allows, and so is one that ends where long
     // length scales are still believed.
     let steps = [25, 49, 25];
@@ -778,14 +808,14 @@ fn averages_are_integrals() {
         let place = [cell % steps[0], cell / steps[0] % steps[1], cell / steps[0] / steps[1]];
         let z: Vec<f64> = (0..3).map(|p| 8.0 * place[p] as f64 / (steps[p] - 1) as f64 - 4.0).collect();
         let apart = [z[0], 2.5 * z[1] + 6.0, 1.5 * z[2]];
-        let theta: Vec<f64> = (0..3).map(|p| at[p] + apart[p]).collect();
+        let theta: Vec<f64> = (0..3).map(|p| initial[p] + apart[p]).collect();
         let fit = start.with_parameters(&theta).fit(&data).unwrap();
         logs.push(fit.log_marginal_likelihood + (0..3).map(|p| weak(p, apart[p])).sum::<f64>());
         means.push(fit.model.predict(&x).unwrap());
         variances.push(fit.posterior().variance(&x).unwrap());
     }
-    let most = logs.iter().fold(f64::NEG_INFINITY, |a: f64, v| a.max(*v));
-    let weights: Vec<f64> = logs.iter().map(|log| (log - most).exp()).collect();
+    let max_log = logs.iter().fold(f64::NEG_INFINITY, |a: f64, v| a.max(*v));
+    let weights: Vec<f64> = logs.iter().map(|log| (log - max_log).exp()).collect();
     let total: f64 = weights.iter().sum();
     let tuned = Tuning::default().tune(&start, &data).unwrap().process;
     let average = Tuning::default().average(&start, &tuned, &data, 6000, 1).unwrap();
@@ -798,24 +828,25 @@ fn averages_are_integrals() {
     let (mean, sd) = average.predict(&x).unwrap();
     let plugged = tuned.fit(&data).unwrap().posterior().sd(&x).unwrap();
     for i in 0..3 {
-        let expect =
-            |of: &dyn Fn(usize) -> f64| (0..weights.len()).map(|c| weights[c] * of(c)).sum::<f64>() / total;
+        let expect = |quantity: &dyn Fn(usize) -> f64| {
+            (0..weights.len()).map(|c| weights[c] * quantity(c)).sum::<f64>() / total
+        };
         let center = expect(&|c| means[c][(i, 0)]);
         let between = expect(&|c| (means[c][(i, 0)] - center).powi(2));
         let variance = between + expect(&|c| variances[c][(i, 0)]);
         let apart = |fit: &AggregateFit| fit.model.predict(&x).unwrap()[(i, 0)] - mean[i];
-        let own: f64 = average.fits.iter().map(|(w, fit)| (w * apart(fit)).powi(2)).sum();
-        let error = 4.0 * own.sqrt() + 1e-4;
+        let squared_error: f64 = average.fits.iter().map(|(w, fit)| (w * apart(fit)).powi(2)).sum();
+        let error = 4.0 * squared_error.sqrt() + 1e-4;
         assert!((mean[i] - center).abs() < error, "{} {center} {error}", mean[i]);
         // The standard error of the draws' mean of squares, in the weights that they have.
         let square = |fit: &AggregateFit| {
             let apart = fit.model.predict(&x).unwrap()[(i, 0)] - mean[i];
             apart * apart + fit.posterior().variance(&x).unwrap()[(i, 0)]
         };
-        let found = sd[i] * sd[i];
-        let each = average.fits.iter().map(|(w, fit)| (w * (square(fit) - found)).powi(2));
-        let error = 4.0 * each.sum::<f64>().sqrt() + 1e-3 * variance;
-        assert!((found - variance).abs() < error, "{found} {variance} {error}");
+        let actual = sd[i] * sd[i];
+        let terms = average.fits.iter().map(|(w, fit)| (w * (square(fit) - actual)).powi(2));
+        let error = 4.0 * terms.sum::<f64>().sqrt() + 1e-3 * variance;
+        assert!((actual - variance).abs() < error, "{actual} {variance} {error}");
         // Between the rows few draws, of short length scales, are most of it.
         assert!(i == 1 || error < 0.25 * variance, "{error} {variance}");
         assert!(i == 1 || sd[i] > plugged[(i, 0)]);
@@ -829,7 +860,7 @@ fn averages_are_integrals() {
 }
 
 #[test]
-fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
+fn defaults_and_warnings_follow_from_the_data() {
     // Bags of 2 and 9 rows, whose sums fall as their weights rise; the last target is mediated, and far from
     // both.
     let sizes = [2, 9, 3, 4, 5];
@@ -838,11 +869,11 @@ fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
     let near = |count: u32| -> Vec<[f64; 1]> { (0..count).map(|b| [f64::from(b)]).collect() };
     let mut of_targets = near(5);
     of_targets.extend([[4.0 + 2.9], [4.0 + 3.1]]);
-    let given = |unit: TargetUnit| Aggregates {
+    let aggregates = |unit: TargetUnit| Aggregates {
         rows: rows.clone(),
         bags: Bags::new(&bag, 5, None, unit).unwrap(),
         targets: vec![9.0, -1.0, 8.0, 7.0, 6.0, 3.0, 2.0],
-        own: vec![Some(0), Some(1), Some(2), Some(3), Some(4), None, None],
+        bag_of_target: vec![Some(0), Some(1), Some(2), Some(3), Some(4), None, None],
         target_noise: None,
         mediators: Some(Mediators {
             bags: Table::from_rows(&near(5)).unwrap(),
@@ -850,21 +881,25 @@ fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
             totals: None,
         }),
     };
-    let means = given(TargetUnit::Mean);
+    let means = aggregates(TargetUnit::Mean);
     assert_eq!((means.mediated(), means.usual_points()), (2, None));
-    assert_eq!(means.far(&(5.0 * Kernel::gaussian(&[1.0]))), [6]);
-    assert!(means.doubts().is_empty());
-    let [doubt] = &given(TargetUnit::Sum).doubts()[..] else { panic!("one doubt") };
+    assert_eq!(means.distant_mediators(&(5.0 * Kernel::gaussian(&[1.0]))), [6]);
+    assert!(means.warnings().is_empty());
+    let [doubt] = &aggregates(TargetUnit::Sum).warnings()[..] else { panic!("one doubt") };
     assert!(doubt.contains("are they means?"), "{doubt}");
-    let sums = Aggregates { targets: vec![2.0, 9.0, 3.0, 4.0, 5.0, 3.0, 2.0], ..given(TargetUnit::Sum) };
-    assert!(sums.doubts().is_empty());
+    let sums = Aggregates { targets: vec![2.0, 9.0, 3.0, 4.0, 5.0, 3.0, 2.0], ..aggregates(TargetUnit::Sum) };
+    assert!(sums.warnings().is_empty());
     // One matched target of 51 is not 2 %.
-    let mut few = means.clone();
-    few.own = vec![None; 51];
-    (few.targets, few.own[7]) = (vec![1.0; 51], Some(0));
-    assert!(few.doubts()[0].starts_with("1 of 51 targets have rows"), "{:?}", few.doubts());
-    few.own[8] = Some(1);
-    assert!(few.doubts().is_empty());
+    let mut mostly_mediated = means.clone();
+    mostly_mediated.bag_of_target = vec![None; 51];
+    (mostly_mediated.targets, mostly_mediated.bag_of_target[7]) = (vec![1.0; 51], Some(0));
+    assert!(
+        mostly_mediated.warnings()[0].starts_with("1 of 51 targets have rows"),
+        "{:?}",
+        mostly_mediated.warnings()
+    );
+    mostly_mediated.bag_of_target[8] = Some(1);
+    assert!(mostly_mediated.warnings().is_empty());
     let kernels = || (Kernel::gaussian(&[1.0, 1.0]), Some(Kernel::gaussian(&[1.0])));
     let noises = |conventions: Conventions, data: &Aggregates| {
         let (kernel, mediators) = kernels();
@@ -881,12 +916,15 @@ fn what_is_usual_and_what_is_doubtful_follows_from_the_data() {
         vec![1.0, 2.0],
     );
     assert_eq!(noises(Conventions::Regularised, &even), [0.03, 0.0, 0.0, 0.001]);
-    let many = |rows: usize, targets: usize| {
+    let usual_points = |rows: usize, targets: usize| {
         let bag: Vec<usize> = (0..rows).map(|i| i % targets).collect();
         let x = Table::from_rows(&vec![[0.0]; rows]).unwrap();
         let bags = Bags::new(&bag, targets, None, TargetUnit::Mean).unwrap();
         Aggregates::matched(x, bags, vec![0.0; targets]).usual_points()
     };
-    assert_eq!([many(10_000, 50), many(10_001, 50), many(10_001, 300)], [None, Some(200), Some(600)]);
-    assert_eq!([many(4_000, 4_000), many(4_001, 4_001)], [None, Some(1_000)]);
+    assert_eq!(
+        [usual_points(10_000, 50), usual_points(10_001, 50), usual_points(10_001, 300)],
+        [None, Some(200), Some(600)]
+    );
+    assert_eq!([usual_points(4_000, 4_000), usual_points(4_001, 4_001)], [None, Some(1_000)]);
 }

@@ -1,5 +1,4 @@
-//! Processes known by counts, against their definition with every matrix written out, sums over all values,
-//! and refits.
+//! Processes learnt from counts, against their definition with dense matrices, sums over grids, and refits.
 
 use riesz::aggregate::{
     Aggregates, BagSmoother, BagWeighting, Bags, Conventions, CountProcess, Family, Mediators, TargetUnit,
@@ -25,18 +24,25 @@ fn bags(unit: TargetUnit) -> (Table, Bags) {
     (table(3, 37, 2), Bags::from_memberships(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
 }
 
-/// Counts of either family, two of five without rows if they are mediated.
+/// Five counts of either family, of which two have no rows if `mediated`.
 fn data(family: &Family, mediated: bool) -> Aggregates {
     let unit = if *family == Family::Poisson { TargetUnit::Sum } else { TargetUnit::Mean };
     let (rows, bags) = bags(unit);
-    let own = if mediated {
+    let bag_of_target = if mediated {
         vec![Some(3), None, Some(1), None, Some(4)]
     } else {
         vec![Some(3), Some(0), Some(1), Some(5), Some(4)]
     };
     let totals = (unit == TargetUnit::Sum).then(|| (0..5).map(|t| 20.0 + f64::from(t)).collect());
     let mediators = Some(Mediators { bags: table(50, 6, 2), targets: table(80, 5, 2), totals });
-    Aggregates { rows, bags, targets: vec![7.0, 0.0, 23.0, 9.0, 2.0], own, target_noise: None, mediators }
+    Aggregates {
+        rows,
+        bags,
+        targets: vec![7.0, 0.0, 23.0, 9.0, 2.0],
+        bag_of_target,
+        target_noise: None,
+        mediators,
+    }
 }
 
 fn binomial() -> Family {
@@ -53,36 +59,36 @@ fn process(data: &Aggregates, family: Family) -> CountProcess {
 }
 
 fn cases() -> Vec<(Aggregates, CountProcess)> {
-    let mut all = Vec::new();
+    let mut cases = Vec::new();
     for family in [Family::Poisson, binomial()] {
         for mediated in [false, true] {
             let data = data(&family, mediated);
-            let own = process(&data, family.clone());
-            all.push((data.clone(), CountProcess { mediation_dispersion: 0.0, ..own.clone() }));
-            all.push((
+            let base = process(&data, family.clone());
+            cases.push((data.clone(), CountProcess { mediation_dispersion: 0.0, ..base.clone() }));
+            cases.push((
                 data.clone(),
-                CountProcess { dispersion: 0.3, mediation_dispersion: 0.05, ..own.clone() },
+                CountProcess { dispersion: 0.3, mediation_dispersion: 0.05, ..base.clone() },
             ));
-            let points = own.points.select_rows(&(0..9).collect::<Vec<_>>());
-            all.push((data, CountProcess { points, prior_mean: Some(-0.3), ..own }));
+            let points = base.points.select_rows(&(0..9).collect::<Vec<_>>());
+            cases.push((data, CountProcess { points, prior_mean: Some(-0.3), ..base }));
         }
     }
-    all
+    cases
 }
 
-/// A, rows × targets, by the definition of its smoother.
+/// The operator A, rows × targets, by the definition of its smoother.
 fn operator(data: &Aggregates, process: &CountProcess) -> Matrix {
     let mediators = data.mediators.as_ref().unwrap();
     let mass = data.bags.weight_sums();
     let ell = process.smoothing.as_ref().unwrap().kernel.cross_gram(&mediators.bags, &mediators.targets);
-    let mut out = Matrix::zeros(data.rows.rows(), data.own.len());
-    for (t, own) in data.own.iter().enumerate() {
-        let all: f64 = (0..6).map(|b| ell[(b, t)]).sum();
+    let mut out = Matrix::zeros(data.rows.rows(), data.bag_of_target.len());
+    for (t, bag) in data.bag_of_target.iter().enumerate() {
+        let kernel_sum: f64 = (0..6).map(|b| ell[(b, t)]).sum();
         for b in 0..6 {
             let total = mediators.totals.as_ref().map_or(1.0, |totals| totals[t] / mass[b]);
-            let weight = match own {
-                Some(own) => f64::from(*own == b),
-                None => total * ell[(b, t)] / all,
+            let weight = match bag {
+                Some(bag) => f64::from(*bag == b),
+                None => total * ell[(b, t)] / kernel_sum,
             };
             data.bags.weights().column(b).for_each(|(i, w)| out[(i, t)] += weight * w);
         }
@@ -90,12 +96,11 @@ fn operator(data: &Aggregates, process: &CountProcess) -> Matrix {
     out
 }
 
-/// Of each target the logarithm of its probability, its slope by g, the information that its variance has,
-/// and the mean count.
-fn said(process: &CountProcess, data: &Aggregates, t: usize, g: f64) -> [f64; 4] {
+/// The log probability of a target, its derivative by g, the information from its variance, and its mean.
+fn likelihood_terms(process: &CountProcess, data: &Aggregates, t: usize, g: f64) -> [f64; 4] {
     let z = data.targets[t];
     let log_factorial = |n: f64| (1..=n as usize).map(|k| (k as f64).ln()).sum::<f64>();
-    let mediated = data.own[t].is_none();
+    let mediated = data.bag_of_target[t].is_none();
     let dispersion = if mediated { process.mediation_dispersion } else { process.dispersion };
     // Of (x)(x + 1)…(x + k - 1) the logarithm, and its slope by x.
     let rising = |x: f64, k: f64| (0..k as usize).map(|j| (x + j as f64).ln()).sum::<f64>();
@@ -136,8 +141,8 @@ fn rate(family: &Family, f: f64) -> [f64; 2] {
 /// With all rows as points: at the mode the slope of the log likelihood is K⁻¹(f - β), and evidence,
 /// covariance and means are those of their formulas over the rows.
 #[test]
-fn with_all_rows_as_points_it_is_the_definition() {
-    for (data, process) in cases().into_iter().filter(|(_, own)| own.prior_mean.is_none()) {
+fn all_rows_as_points_give_the_definition() {
+    for (data, process) in cases().into_iter().filter(|(_, candidate)| candidate.prior_mean.is_none()) {
         let fit = process.fit(&data).unwrap();
         let (n, m) = (data.rows.rows(), data.targets.len());
         let f = fit.model.predict(&data.rows).unwrap().column(0);
@@ -145,8 +150,8 @@ fn with_all_rows_as_points_it_is_the_definition() {
         let a = operator(&data, &process);
         let rates: Vec<[f64; 2]> = f.iter().map(|f| rate(&process.family, *f)).collect();
         let sum = |t: usize| (0..n).map(|i| a[(i, t)] * rates[i][0]).sum::<f64>();
-        let of: Vec<[f64; 4]> = (0..m).map(|t| said(&process, &data, t, sum(t))).collect();
-        let slopes = |i: usize| (0..m).map(|t| a[(i, t)] * rates[i][1] * of[t][1]).sum::<f64>();
+        let terms: Vec<[f64; 4]> = (0..m).map(|t| likelihood_terms(&process, &data, t, sum(t))).collect();
+        let slopes = |i: usize| (0..m).map(|t| a[(i, t)] * rates[i][1] * terms[t][1]).sum::<f64>();
         let pull: Vec<f64> = (0..n).map(slopes).collect();
         let gram = process.kernel.gram(&data.rows);
         let expected: Vec<f64> = gram.matvec(&pull).iter().map(|v| v + beta).collect();
@@ -157,8 +162,9 @@ fn with_all_rows_as_points_it_is_the_definition() {
         let mut information = Matrix::zeros(n, n);
         for i in 0..n {
             for k in 0..n {
-                let each = (0..m).map(|t| of[t][2] * a[(i, t)] * rates[i][1] * a[(k, t)] * rates[k][1]);
-                information[(i, k)] = each.sum();
+                let contributions =
+                    (0..m).map(|t| terms[t][2] * a[(i, t)] * rates[i][1] * a[(k, t)] * rates[k][1]);
+                information[(i, k)] = contributions.sum();
             }
         }
         let mut lambda = information.matmul(&gram);
@@ -176,47 +182,48 @@ fn with_all_rows_as_points_it_is_the_definition() {
                 }
             }
         }
-        let rest: Vec<f64> = f.iter().map(|f| f - beta).collect();
-        let value = of.iter().map(|s| s[0]).sum::<f64>() - 0.5 * dot(&rest, &pull) - 0.5 * log_det;
+        let centred: Vec<f64> = f.iter().map(|f| f - beta).collect();
+        let value = terms.iter().map(|s| s[0]).sum::<f64>() - 0.5 * dot(&centred, &pull) - 0.5 * log_det;
         assert!(
             (fit.log_marginal_likelihood - value).abs() < 1e-8,
             "{} {value}",
             fit.log_marginal_likelihood
         );
-        let mean: Vec<f64> = of.iter().map(|s| s[3]).collect();
+        let mean: Vec<f64> = terms.iter().map(|s| s[3]).collect();
         assert!(largest_difference(&fit.fitted, &mean) < 1e-8);
         // The covariance: (K⁻¹ + W)⁻¹, of the rows in any order.
         let mut precision = Cholesky::new(gram, "test").unwrap().inverse();
         precision.data_mut().iter_mut().zip(information.data()).for_each(|(p, w)| *p += w);
         let covariance = Cholesky::new(precision, "test").unwrap().inverse();
-        let own = fit.posterior();
-        let found = &own.covariance(&own.functionals_at(&data.rows).unwrap())[0];
-        assert!(largest_difference(found.data(), covariance.data()) < 1e-6);
+        let posterior = fit.posterior();
+        let actual = &posterior.covariance(&posterior.functionals_at(&data.rows).unwrap())[0];
+        assert!(largest_difference(actual.data(), covariance.data()) < 1e-6);
     }
 }
 
 #[test]
-fn slopes_are_those_of_differences() {
+fn gradients_match_finite_differences() {
     for (data, process) in cases() {
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let mediated = process.mediation_dispersion > 0.0;
         assert_eq!(theta.len(), 3 + usize::from(process.dispersion > 0.0) + usize::from(mediated));
         let (_, gradient) = process.log_marginal_likelihood(&data, &theta).unwrap();
         for p in 0..theta.len() {
-            let at = |by: f64| {
+            let evidence = |shift: f64| {
                 let mut moved = theta.clone();
-                moved[p] += by;
+                moved[p] += shift;
                 process.log_marginal_likelihood(&data, &moved).unwrap().0
             };
             let h = 1e-3;
-            let slope = (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
-            let off = (gradient[p] - slope).abs();
-            assert!(off < 1e-6 * slope.abs().max(0.1), "{:?} {p}: {} {slope}", process.family, gradient[p]);
+            let slope =
+                (8.0 * (evidence(h) - evidence(-h)) - (evidence(2.0 * h) - evidence(-2.0 * h))) / (12.0 * h);
+            let error = (gradient[p] - slope).abs();
+            assert!(error < 1e-6 * slope.abs().max(0.1), "{:?} {p}: {} {slope}", process.family, gradient[p]);
         }
     }
 }
 
-/// Of one row and one trial each it is Laplace's approximation of a classifier.
+/// With one row and one trial per target, the Laplace approximation of a classifier.
 #[test]
 fn single_trials_of_single_rows_are_a_classifier() {
     let (x, n) = (table(0, 30, 2), 30);
@@ -226,8 +233,8 @@ fn single_trials_of_single_rows_are_a_classifier() {
     let bags = Bags::new(&(0..n).collect::<Vec<_>>(), n, None, TargetUnit::Mean).unwrap();
     let data = Aggregates::matched(x.clone(), bags, labels.iter().map(|l| *l as f64).collect());
     let family = Family::Binomial { trials: vec![1.0; n] };
-    let own = CountProcess { prior_mean: Some(0.0), ..CountProcess::new(kernel(), x.clone(), family) };
-    let fit = own.fit(&data).unwrap();
+    let process = CountProcess { prior_mean: Some(0.0), ..CountProcess::new(kernel(), x.clone(), family) };
+    let fit = process.fit(&data).unwrap();
     let mut classifier = GaussianProcessClassifier::new(kernel());
     classifier.tune = false;
     let expected = classifier.fit(&x, &labels, &["no".into(), "yes".into()]).unwrap();
@@ -238,8 +245,8 @@ fn single_trials_of_single_rows_are_a_classifier() {
     assert!(largest_difference(sd[0].data(), sd[1].data()) < 1e-7);
     assert!((fit.log_marginal_likelihood - expected.log_marginal_likelihood).abs() < 1e-7);
     // The mean of the probability is the classifier's.
-    let rates = NaturalScalePrediction::of(&fit.posterior(), &new, 1.96).unwrap();
-    let p = riesz::Prediction::of(&expected.model, Some(&expected.covariance), &new).unwrap();
+    let rates = NaturalScalePrediction::new(&fit.posterior(), &new, 1.96).unwrap();
+    let p = riesz::Prediction::new(&expected.model, Some(&expected.covariance), &new).unwrap();
     assert!(largest_difference(&rates.mean, &p.probabilities.unwrap().column(1)) < 1e-7);
     let ordered = |i: usize| rates.low[i] < rates.median[i] && rates.median[i] < rates.high[i];
     assert!((0..20).all(ordered));
@@ -256,13 +263,13 @@ fn the_evidence_is_near_the_integral() {
         let unit = if family == Family::Poisson { TargetUnit::Sum } else { TargetUnit::Mean };
         let bags = Bags::new(&[0, 0, 1], 2, Some(&[3.0, 2.0, 4.0]), unit).unwrap();
         let data = Aggregates::matched(x.clone(), bags, vec![6.0, 3.0]);
-        let own = CountProcess {
+        let process = CountProcess {
             prior_mean: Some(0.0),
             dispersion,
             ..CountProcess::new(0.5 * Kernel::gaussian(&[1.0]), x.clone(), family.clone())
         };
-        let fit = own.fit(&data).unwrap();
-        let lower = Cholesky::new(own.kernel.gram(&x), "test").unwrap();
+        let fit = process.fit(&data).unwrap();
+        let lower = Cholesky::new(process.kernel.gram(&x), "test").unwrap();
         let (step, reach) = (0.2, 30_i32);
         let mut total = 0.0;
         for a in -reach..=reach {
@@ -275,13 +282,13 @@ fn the_evidence_is_near_the_integral() {
                         TargetUnit::Sum => [3.0 * p + 2.0 * q, 4.0 * r],
                         TargetUnit::Mean => [0.6 * p + 0.4 * q, r],
                     };
-                    let log: f64 = (0..2).map(|t| said(&own, &data, t, g[t])[0]).sum();
+                    let log: f64 = (0..2).map(|t| likelihood_terms(&process, &data, t, g[t])[0]).sum();
                     total += (log - 0.5 * dot(&z, &z)).exp() * (step / std::f64::consts::TAU.sqrt()).powi(3);
                 }
             }
         }
-        let off = fit.log_marginal_likelihood - total.ln();
-        assert!(off.abs() < 0.05, "{family:?} {dispersion} {off}");
+        let error = fit.log_marginal_likelihood - total.ln();
+        assert!(error.abs() < 0.05, "{family:?} {dispersion} {error}");
     }
 }
 
@@ -293,7 +300,7 @@ fn all_counts_together_are_what_they_are() {
     assert!((fit.fitted.iter().sum::<f64>() - 41.0).abs() < 1e-8);
 }
 
-/// Many counts, of which each is left out by a fit of the others.
+/// Leave-one-out predictions of many counts, against refits without each count.
 #[test]
 fn left_out_counts_are_nearly_those_of_refits() {
     let mut stream = Stream(5);
@@ -305,7 +312,7 @@ fn left_out_counts_are_nearly_those_of_refits() {
         order
     };
     let mut bag = vec![0; n];
-    order.iter().enumerate().for_each(|(at, &i)| bag[i] = at / 10);
+    order.iter().enumerate().for_each(|(rank, &i)| bag[i] = rank / 10);
     let sums =
         |b: usize| (0..n).filter(|i| bag[*i] == b).map(|i| 2.0 * (0.7 * x.get(i, 0)).exp()).sum::<f64>();
     let poisson = |stream: &mut Stream, mean: f64| {
@@ -316,21 +323,21 @@ fn left_out_counts_are_nearly_those_of_refits() {
         f64::from(k)
     };
     let counts: Vec<f64> = (0..bags).map(|b| poisson(&mut stream, sums(b))).collect();
-    let all = Bags::new(&bag, bags, Some(&vec![2.0; n]), TargetUnit::Sum).unwrap();
-    let data = Aggregates::matched(x.clone(), all, counts.clone());
+    let partition = Bags::new(&bag, bags, Some(&vec![2.0; n]), TargetUnit::Sum).unwrap();
+    let data = Aggregates::matched(x.clone(), partition, counts.clone());
     let plain = CountProcess::new(
         0.5 * Kernel::gaussian(&[1.0]),
         count_inducing_points(&data, 0).unwrap(),
         Family::Poisson,
     );
     for dispersion in [0.0, 0.15] {
-        let own = CountProcess { dispersion, ..plain.clone() };
-        let fit = own.fit(&data).unwrap();
+        let process = CountProcess { dispersion, ..plain.clone() };
+        let fit = process.fit(&data).unwrap();
         for t in [0, 7, 15, 23] {
-            let mut others = data.clone();
-            others.targets.remove(t);
-            others.own.remove(t);
-            let refit = own.fit(&others).unwrap();
+            let mut reduced = data.clone();
+            reduced.targets.remove(t);
+            reduced.bag_of_target.remove(t);
+            let refit = process.fit(&reduced).unwrap();
             let (members, weights): (Vec<usize>, Vec<f64>) = data.bags.weights().column(t).unzip();
             // The mean count, by draws of f.
             let posterior = refit.posterior();
@@ -343,54 +350,56 @@ fn left_out_counts_are_nearly_those_of_refits() {
             let mean = sums.iter().sum::<f64>() / 20_000.0;
             let square = sums.iter().map(|s| s * s).sum::<f64>() / 20_000.0;
             let variance = (1.0 + dispersion) * square - mean * mean + mean;
-            let (found, spread) = (fit.left_out.mean[t], fit.left_out.variance[t]);
-            assert!((found - mean).abs() < 0.15 * variance.sqrt(), "{t}: {found} {mean} {variance}");
-            assert!((spread / variance).ln().abs() < 0.35, "{t}: {spread} {variance}");
+            let (actual_mean, actual_variance) = (fit.left_out.mean[t], fit.left_out.variance[t]);
+            assert!(
+                (actual_mean - mean).abs() < 0.15 * variance.sqrt(),
+                "{t}: {actual_mean} {mean} {variance}"
+            );
+            assert!((actual_variance / variance).ln().abs() < 0.35, "{t}: {actual_variance} {variance}");
         }
-        let off =
+        let standardized =
             |t: usize| (fit.left_out.targets[t] - fit.left_out.mean[t]) / fit.left_out.variance[t].sqrt();
         // Scores are of skew distributions.
-        assert!((0..bags).all(|t| (fit.left_out.scores[t] - off(t)).abs() < 0.3 + 0.2 * off(t).abs()));
+        assert!((0..bags).all(|t| (fit.left_out.scores[t] - standardized(t)).abs() < 0.3 + 0.2 * standardized(t).abs()));
         assert!(fit.left_out.coverage(1.96) > 0.8 && fit.left_out.nlpd() < 4.0);
     }
 }
 
-/// What a smoother loses is what it loses on bags that were left out, and its slopes are those of
-/// differences.
+/// The loss of a smoother is its loss on left-out bags, and its gradient matches finite differences.
 #[test]
-fn smoothers_lose_what_they_say() {
+fn smoother_loss_is_leave_one_out_loss() {
     let (_, bags) = bags(TargetUnit::Mean);
     let mediators = table(50, 6, 2);
-    let half = table(9, 6, 7);
-    let rows: Vec<Vec<f64>> = (0..6).map(|b| half.row(b)).collect();
+    let features = table(9, 6, 7);
+    let rows: Vec<Vec<f64>> = (0..6).map(|b| features.row(b)).collect();
     let mut gram = Matrix::zeros(6, 6);
     (0..6).for_each(|b| (0..6).for_each(|c| gram[(b, c)] = dot(&rows[b], &rows[c])));
     for counts in [BagWeighting::One, BagWeighting::Mass] {
-        let own = BagSmoother { kernel: Kernel::gaussian(&[0.9, 1.4]), counts };
-        let (loss, gradient) = own.left_out_loss(&bags, &mediators, &gram).unwrap();
+        let smoother = BagSmoother { kernel: Kernel::gaussian(&[0.9, 1.4]), counts };
+        let (loss, gradient) = smoother.loo_loss(&bags, &mediators, &gram).unwrap();
         let mut expected = 0.0;
         for b in 0..6 {
             let weight = |c: usize| {
                 let count = if counts == BagWeighting::Mass { bags.weight_sums()[c] } else { 1.0 };
-                count * own.kernel.eval(&mediators.row(b), &mediators.row(c))
+                count * smoother.kernel.eval(&mediators.row(b), &mediators.row(c))
             };
-            let others: Vec<usize> = (0..6).filter(|c| *c != b).collect();
-            let all: f64 = others.iter().map(|c| weight(*c)).sum();
+            let kept: Vec<usize> = (0..6).filter(|c| *c != b).collect();
+            let total: f64 = kept.iter().map(|c| weight(*c)).sum();
             for j in 0..7 {
-                let mean: f64 = others.iter().map(|c| weight(*c) / all * rows[*c][j]).sum();
+                let mean: f64 = kept.iter().map(|c| weight(*c) / total * rows[*c][j]).sum();
                 expected += (rows[b][j] - mean).powi(2) / 6.0;
             }
         }
         assert!((loss - expected).abs() < 1e-10 * expected);
-        let theta: Vec<f64> = own.kernel.parameters().iter().map(|p| p.log_value).collect();
+        let theta: Vec<f64> = smoother.kernel.parameters().iter().map(|p| p.log_value).collect();
         for p in 0..theta.len() {
-            let at = |by: f64| {
+            let loss_at = |shift: f64| {
                 let mut moved = theta.clone();
-                moved[p] += by;
-                let kernel = own.kernel.with_parameters(&moved);
-                BagSmoother { kernel, counts }.left_out_loss(&bags, &mediators, &gram).unwrap().0
+                moved[p] += shift;
+                let kernel = smoother.kernel.with_parameters(&moved);
+                BagSmoother { kernel, counts }.loo_loss(&bags, &mediators, &gram).unwrap().0
             };
-            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+            let slope = (loss_at(1e-5) - loss_at(-1e-5)) / 2e-5;
             assert!((gradient[p] - slope).abs() < 1e-6 * (1.0 + slope.abs()), "{p}: {} {slope}", gradient[p]);
         }
     }
@@ -419,28 +428,27 @@ fn tuning_finds_rates_within_bags() {
         count_inducing_points(&data, 0).unwrap(),
         Family::Poisson,
     );
-    let of = |threads| with_threads(threads, || Tuning::default().tune_counts(&start, &data).unwrap());
-    let TunedCounts { fit, evaluations, .. } = of(1);
-    let found = fit.model.predict(&x).unwrap().column(0);
+    let tune = |threads| with_threads(threads, || Tuning::default().tune_counts(&start, &data).unwrap());
+    let TunedCounts { fit, evaluations, .. } = tune(1);
+    let fitted = fit.model.predict(&x).unwrap().column(0);
     let error = |v: &[f64]| (v.iter().zip(&f).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / n as f64).sqrt();
-    let own = error(&found);
-    assert!(own < 0.2, "{own}");
+    let rmse = error(&fitted);
+    assert!(rmse < 0.2, "{rmse}");
     assert!(
         evaluations > 5 && fit.log_marginal_likelihood > start.fit(&data).unwrap().log_marginal_likelihood
     );
     let sd = fit.posterior().sd(&x).unwrap();
-    let inside = (0..n).filter(|i| (found[*i] - f[*i]).abs() < 1.96 * sd[(*i, 0)]).count();
+    let inside = (0..n).filter(|i| (fitted[*i] - f[*i]).abs() < 1.96 * sd[(*i, 0)]).count();
     assert!(inside as f64 > 0.85 * n as f64, "{inside}");
-    assert_eq!(of(2).fit.model.coef, fit.model.coef);
+    assert_eq!(tune(2).fit.model.coef, fit.model.coef);
     let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
     let other = published.tune_counts(&start, &data).unwrap().fit;
     assert!(other.log_marginal_likelihood >= fit.log_marginal_likelihood - 1e-6);
 }
 
-/// By how much counts vary more than Poisson ones is learnt, and averages over hyper-parameters are those of
-/// a grid over them.
+/// Overdispersion is learnt, and averages over hyper-parameters equal sums over a grid.
 #[test]
-fn dispersions_are_learnt_and_averaged_over() {
+fn overdispersion_is_learnt_and_averaged_over() {
     let mut stream = Stream(3);
     let (n, bags) = (160, 80);
     let x = stream.normals(n, 1);
@@ -454,99 +462,100 @@ fn dispersions_are_learnt_and_averaged_over() {
             (mean + mean.sqrt() * stream.normal()).max(0.0).round()
         })
         .collect();
-    let all = Bags::new(&bag, bags, Some(&vec![40.0; n]), TargetUnit::Sum).unwrap();
-    let data = Aggregates::matched(x.clone(), all, counts);
+    let partition = Bags::new(&bag, bags, Some(&vec![40.0; n]), TargetUnit::Sum).unwrap();
+    let data = Aggregates::matched(x.clone(), partition, counts);
     let points = Table::from_rows(&[[-2.0], [-1.0], [0.0], [1.0], [2.0]]).unwrap();
     let start = CountProcess {
         dispersion: 0.1,
         ..CountProcess::new(Kernel::gaussian(&[1.0]), points, Family::Poisson)
     };
     let tuned = Tuning::default().tune_counts(&start, &data).unwrap();
-    let found = tuned.process.dispersion;
-    assert!((found / 0.25).ln().abs() < 0.4, "{found}");
-    assert_eq!(tuned.fit.dispersions, [found, 0.0]);
+    let tuned_dispersion = tuned.process.dispersion;
+    assert!((tuned_dispersion / 0.25).ln().abs() < 0.4, "{tuned_dispersion}");
+    assert_eq!(tuned.fit.dispersions, [tuned_dispersion, 0.0]);
     let plain = CountProcess { dispersion: 0.0, ..start.clone() };
     let plain = Tuning::default().tune_counts(&plain, &data).unwrap();
     assert!(tuned.fit.log_marginal_likelihood > plain.fit.log_marginal_likelihood + 50.0);
     assert!(plain.fit.left_out.coverage(1.96) < 0.6 && tuned.fit.left_out.coverage(1.96) > 0.88);
     // The grid: scales by a factor of e^4 to either side, length scales from e^-1.5 to e^10.4, dispersions by
     // a factor of e.
-    let at: Vec<f64> = start.parameters().iter().map(|p| p.log_value).collect();
+    let initial: Vec<f64> = start.parameters().iter().map(|p| p.log_value).collect();
     let new = Table::from_rows(&[[-1.2], [0.3], [3.0]]).unwrap();
     let (mut total, mut mean, mut square) = (0.0, [0.0; 3], [0.0; 3]);
     let best = tuned.fit.log_marginal_likelihood;
     for place in 0..11 * 27 * 9 {
         let [i, j, k] = [place / (27 * 9), place / 9 % 27, place % 9].map(|k| k as f64);
         let (scale, length) = (-4.0 + 0.8 * i, -1.5 + 0.46 * j);
-        let dispersion = found.ln() + 0.25 * (k - 4.0);
-        let own = start.with_parameters(&[at[0] + scale, at[1] + length, dispersion]);
-        let fit = own.fit(&data).unwrap();
-        let normal = -0.5 * (scale * scale + ((dispersion - at[2]) / 1.5).powi(2));
+        let dispersion = tuned_dispersion.ln() + 0.25 * (k - 4.0);
+        let process = start.with_parameters(&[initial[0] + scale, initial[1] + length, dispersion]);
+        let fit = process.fit(&data).unwrap();
+        let normal = -0.5 * (scale * scale + ((dispersion - initial[2]) / 1.5).powi(2));
         let prior = 1.0 - 0.5 * length - (-0.5 * length).exp() + normal;
         let weight = (fit.log_marginal_likelihood - best + prior).exp();
-        let (own, variance) = (fit.model.predict(&new).unwrap(), fit.posterior().variance(&new).unwrap());
+        let (prediction, variance) =
+            (fit.model.predict(&new).unwrap(), fit.posterior().variance(&new).unwrap());
         total += weight;
         for r in 0..3 {
-            mean[r] += weight * own[(r, 0)];
-            square[r] += weight * (own[(r, 0)].powi(2) + variance[(r, 0)]);
+            mean[r] += weight * prediction[(r, 0)];
+            square[r] += weight * (prediction[(r, 0)].powi(2) + variance[(r, 0)]);
         }
     }
-    let of = |draws| Tuning::default().average_counts(&start, &tuned.process, &data, draws, 4).unwrap();
-    let averaged = of(1_000);
+    let average = |draws| Tuning::default().average_counts(&start, &tuned.process, &data, draws, 4).unwrap();
+    let averaged = average(1_000);
     assert!(averaged.effective_sample_size > 400.0, "{}", averaged.effective_sample_size);
-    let (found, sd) = averaged.predict(&new).unwrap();
+    let (predicted, sd) = averaged.predict(&new).unwrap();
     for r in 0..3 {
         let (mean, square) = (mean[r] / total, square[r] / total);
-        let spread = (square - mean * mean).sqrt();
-        assert!((found[r] - mean).abs() < 0.05 * spread, "{r}: {} {mean}", found[r]);
-        assert!((sd[r] / spread - 1.0).abs() < 0.05, "{r}: {} {spread}", sd[r]);
+        let expected_sd = (square - mean * mean).sqrt();
+        assert!((predicted[r] - mean).abs() < 0.05 * expected_sd, "{r}: {} {mean}", predicted[r]);
+        assert!((sd[r] / expected_sd - 1.0).abs() < 0.05, "{r}: {} {expected_sd}", sd[r]);
     }
-    assert_eq!(of(8).predict(&new).unwrap(), of(8).predict(&new).unwrap());
+    assert_eq!(average(8).predict(&new).unwrap(), average(8).predict(&new).unwrap());
     assert!(Tuning::default().average_counts(&start, &tuned.process, &data, 0, 4).is_err());
 }
 
 #[test]
-fn refuses_what_is_no_count() {
+fn invalid_counts_are_refused() {
     let poisson = data(&Family::Poisson, true);
-    let own = process(&poisson, Family::Poisson);
-    let told = |data: &Aggregates, own: &CountProcess| own.fit(data).unwrap_err().to_string();
+    let base = process(&poisson, Family::Poisson);
+    let error = |data: &Aggregates, candidate: &CountProcess| candidate.fit(data).unwrap_err().to_string();
     for (bad, word) in [(1.5, "count of target 2"), (-1.0, "count of target 2"), (f64::NAN, "NaN")] {
         let mut data = poisson.clone();
         data.targets[1] = bad;
-        assert!(told(&data, &own).contains(word), "{}", told(&data, &own));
+        assert!(error(&data, &base).contains(word), "{}", error(&data, &base));
     }
     let zeros = Aggregates { targets: vec![0.0; 5], ..poisson.clone() };
-    assert!(told(&zeros, &own).contains("counts of 0 alone"));
+    assert!(error(&zeros, &base).contains("counts of 0 alone"));
     let noisy = Aggregates { target_noise: Some(vec![0.1; 5]), ..poisson.clone() };
-    assert!(told(&noisy, &own).contains("leave them out"));
-    let none = CountProcess { smoothing: None, ..own.clone() };
-    assert!(told(&poisson, &none).contains("takes mediators"));
-    assert!(told(&data(&binomial(), false), &own).contains("sums over rows"));
+    assert!(error(&noisy, &base).contains("leave them out"));
+    let none = CountProcess { smoothing: None, ..base.clone() };
+    assert!(error(&poisson, &none).contains("takes mediators"));
+    assert!(error(&data(&binomial(), false), &base).contains("sums over rows"));
     let mut far = poisson.clone();
     if let Some(mediators) = &mut far.mediators {
         mediators.targets = Table::from_rows(&[[900.0, 0.0]; 5]).unwrap();
     }
-    assert!(told(&far, &own).contains("mediators of target 2"));
+    assert!(error(&far, &base).contains("mediators of target 2"));
     let mut total = poisson.clone();
     if let Some(mediators) = &mut total.mediators {
         mediators.totals = None;
     }
-    assert!(told(&total, &own).contains("total of target 2"));
+    assert!(error(&total, &base).contains("total of target 2"));
     let negative = BagSmoother::new(
         riesz::kernel::Linear { columns: vec![0, 1], scale: vec![1.0, 1.0], center: vec![0.0, 0.0] }.into(),
     );
-    let negative = CountProcess { smoothing: Some(negative), ..own };
-    assert!(told(&poisson, &negative).contains("nowhere negative"));
+    let negative = CountProcess { smoothing: Some(negative), ..base };
+    assert!(error(&poisson, &negative).contains("nowhere negative"));
     let trials = |trials: Vec<f64>| {
         let family = Family::Binomial { trials };
         let data = data(&family, false);
-        told(&data, &process(&data, family.clone()))
+        error(&data, &process(&data, family.clone()))
     };
     assert!(trials(vec![9.0, 12.0, 22.0, 10.0, 14.0]).contains("trials of target 3"));
     assert!(trials(vec![9.0, 12.0]).contains("list of trials"));
     assert!(trials(vec![7.0, 0.0, 23.0, 9.0, 2.0]).contains("trials of target 2"));
-    let all = Family::Binomial { trials: vec![7.0, 1.0, 23.0, 9.0, 2.0] };
-    let mut same = data(&all, false);
-    same.targets[1] = 1.0;
-    assert!(matches!(process(&same, all).fit(&same), Err(Error::Target { .. })));
+    let family = Family::Binomial { trials: vec![7.0, 1.0, 23.0, 9.0, 2.0] };
+    let mut saturated = data(&family, false);
+    saturated.targets[1] = 1.0;
+    assert!(matches!(process(&saturated, family).fit(&saturated), Err(Error::Target { .. })));
 }

@@ -19,13 +19,15 @@ fn kernel() -> Kernel {
     let two = |profile, ard, isotropic| -> Kernel {
         Stationary { profile, columns: vec![0, 1], lengthscale: vec![0.8, 1.1], ard, isotropic }.into()
     };
-    let one = |profile, column, lengthscale| -> Kernel {
+    let single = |profile, column, lengthscale| -> Kernel {
         let (columns, lengthscale) = (vec![column], vec![lengthscale]);
         Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into()
     };
     0.7 * two(Profile::Matern32, true, true)
-        + 0.4 * one(Profile::Gaussian, 2, 0.9)
-        + 0.3 * two(Profile::RationalQuadratic { alpha: 0.8 }, false, true) * one(Profile::Matern52, 2, 1.3)
+        + 0.4 * single(Profile::Gaussian, 2, 0.9)
+        + 0.3
+            * two(Profile::RationalQuadratic { alpha: 0.8 }, false, true)
+            * single(Profile::Matern52, 2, 1.3)
         + 0.2 * two(Profile::Gaussian, true, false)
 }
 
@@ -77,10 +79,10 @@ fn trace(a: &Matrix) -> f64 {
 
 fn largest(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
-    a.iter().zip(b).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()))
+    a.iter().zip(b).fold(0.0, |maximum: f64, (a, b)| maximum.max((a - b).abs()))
 }
 
-/// By definition: gram matrices of rows and of points (with jitter), sums over bags, noise of targets.
+/// The dense definition: gram matrices of rows and of points (with jitter), sums over bags, noise of targets.
 struct Dense {
     /// Points × points.
     k: Matrix,
@@ -92,7 +94,7 @@ struct Dense {
     /// Variances of targets given the values at the points.
     d: Matrix,
     z: Vec<f64>,
-    ones: Vec<f64>,
+    constants: Vec<f64>,
 }
 
 impl Dense {
@@ -108,12 +110,12 @@ impl Dense {
         let k = plus(&kernel.gram(points), &identity(points.rows(), |_| jitter));
         let phi = p.matmul(&kernel.cross_gram(x, points));
         let u = p.matmul(&kernel.gram(x)).matmul(&p.transpose());
-        let ones = (0..bags.count()).map(|b| p.row(b).iter().sum()).collect();
+        let constants = (0..bags.count()).map(|b| p.row(b).iter().sum()).collect();
         let c = identity(c.len(), |b| c[b]);
-        Self { k, phi, u, d: c.clone(), c, z: z.to_vec(), ones }
+        Self { k, phi, u, d: c.clone(), c, z: z.to_vec(), constants }
     }
 
-    /// With what points leave unexplained as noise.
+    /// The FITC approximation: the variance that the points leave unexplained is added to the noise.
     fn fitc(mut self) -> Self {
         let missed = plus(&self.u, &times(&self.explained(), -1.0));
         self.d = plus(&self.c, &identity(self.z.len(), |b| missed[(b, b)]));
@@ -126,14 +128,14 @@ impl Dense {
     }
 
     fn mean(&self) -> f64 {
-        let by = lu_solve(&plus(&self.explained(), &self.d), &self.ones);
-        let sum = |v: &[f64]| by.iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
-        sum(&self.z) / sum(&self.ones)
+        let weights = lu_solve(&plus(&self.explained(), &self.d), &self.constants);
+        let sum = |v: &[f64]| weights.iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
+        sum(&self.z) / sum(&self.constants)
     }
 
     fn residual(&self) -> Vec<f64> {
         let mean = self.mean();
-        self.z.iter().zip(&self.ones).map(|(z, s)| z - mean * s).collect()
+        self.z.iter().zip(&self.constants).map(|(z, s)| z - mean * s).collect()
     }
 
     fn normal(r: &[f64], v: &Matrix) -> f64 {
@@ -154,8 +156,8 @@ impl Dense {
         let (k, c) = (inverse(&self.k), inverse(&self.d));
         let g = self.phi.matmul(&k);
         let s = inverse(&plus(&k, &g.transpose().matmul(&c).matmul(&g)));
-        let by = g.transpose().matmul(&c).matvec(&self.residual());
-        (s.matvec(&by), s)
+        let weighted_residual = g.transpose().matmul(&c).matvec(&self.residual());
+        (s.matvec(&weighted_residual), s)
     }
 
     /// `E log p(z | f) - KL(q ‖ p)` of any normal distribution of the values at the points.
@@ -191,10 +193,10 @@ fn reference(fit: &SparseAggregateFit, x: &Table, bags: &Bags, c: Vec<f64>, z: &
 }
 
 #[test]
-fn everything_is_as_defined() {
-    let both = [Approximation::Fitc, Approximation::Vfe];
+fn fit_matches_the_dense_definition() {
+    let approximations = [Approximation::Fitc, Approximation::Vfe];
     for (unit, approximation) in
-        both.into_iter().flat_map(|own| [(TargetUnit::Mean, own), (TargetUnit::Sum, own)])
+        approximations.into_iter().flat_map(|kind| [(TargetUnit::Mean, kind), (TargetUnit::Sum, kind)])
     {
         let (x, bags, _, _, z) = problem(unit);
         let points = table(100, 7, 3);
@@ -206,8 +208,8 @@ fn everything_is_as_defined() {
             dense = dense.fitc();
             evidence = Dense::normal(&dense.residual(), &plus(&dense.explained(), &dense.d));
         }
-        let off = (fit.log_marginal_likelihood - evidence).abs();
-        assert!(off < 1e-10 * evidence.abs(), "{} {evidence}", fit.log_marginal_likelihood);
+        let error = (fit.log_marginal_likelihood - evidence).abs();
+        assert!(error < 1e-10 * evidence.abs(), "{} {evidence}", fit.log_marginal_likelihood);
         assert!((fit.model.intercept[0] - dense.mean()).abs() < 1e-10);
         // The posterior of the values at the points, taken to rows and to bags.
         let (mean, s) = dense.best();
@@ -219,12 +221,13 @@ fn everything_is_as_defined() {
         let prior = fit.model.kernel.gram(&new);
         let covariance = plus(&prior, &times(&h.matmul(&less).matmul(&h.transpose()), -1.0));
         let posterior = fit.posterior();
-        let found = &posterior.covariance(&posterior.functionals_at(&new).unwrap())[0];
-        assert!(largest(found.data(), covariance.data()) < 1e-10);
+        let actual = &posterior.covariance(&posterior.functionals_at(&new).unwrap())[0];
+        assert!(largest(actual.data(), covariance.data()) < 1e-10);
         let sds: Vec<f64> = (0..8).map(|i| covariance[(i, i)].sqrt()).collect();
         assert!(largest(posterior.sd(&new).unwrap().data(), &sds) < 1e-10);
         let g = dense.phi.matmul(&k);
-        let fitted: Vec<f64> = (0..9).map(|b| dense.mean() * dense.ones[b] + g.matvec(&mean)[b]).collect();
+        let fitted: Vec<f64> =
+            (0..9).map(|b| dense.mean() * dense.constants[b] + g.matvec(&mean)[b]).collect();
         assert!(largest(&fit.fitted, &fitted) < 1e-10);
         let missed = plus(&dense.u, &times(&dense.explained(), -1.0));
         assert!((fit.unexplained - 0.5 * trace(&inverse(&dense.c).matmul(&missed))).abs() < 1e-9);
@@ -269,43 +272,45 @@ fn the_bound_is_below_the_evidence_and_reaches_it_where_all_rows_are_points() {
         process.fit(&x, &Matrix::column_vector(z.clone()))
     };
     let exact = exact.unwrap();
-    let of = |points: &Table| {
+    let fit = |points: &Table| {
         let mut process = fixed(points.clone(), true);
         (process.mean, process.approximation) = (Some(0.0), Approximation::Vfe);
         process.fit(&x, &bags, &z).unwrap()
     };
-    let mut last = f64::NEG_INFINITY;
+    let mut previous = f64::NEG_INFINITY;
     for m in [3, 10, 25] {
-        let some = of(&x.select_rows(&(0..m).collect::<Vec<_>>()));
+        let sparse = fit(&x.select_rows(&(0..m).collect::<Vec<_>>()));
         assert!(
-            some.log_marginal_likelihood > last
-                && some.log_marginal_likelihood < exact.log_marginal_likelihood,
+            sparse.log_marginal_likelihood > previous
+                && sparse.log_marginal_likelihood < exact.log_marginal_likelihood,
             "{m} {}",
-            some.log_marginal_likelihood
+            sparse.log_marginal_likelihood
         );
-        last = some.log_marginal_likelihood;
+        previous = sparse.log_marginal_likelihood;
     }
-    let all = of(&x);
+    let full = fit(&x);
     assert!(
-        (all.log_marginal_likelihood - exact.log_marginal_likelihood).abs() < 1e-6,
+        (full.log_marginal_likelihood - exact.log_marginal_likelihood).abs() < 1e-6,
         "{} {}",
-        all.log_marginal_likelihood,
+        full.log_marginal_likelihood,
         exact.log_marginal_likelihood
     );
-    assert!(all.unexplained.abs() < 1e-6);
+    assert!(full.unexplained.abs() < 1e-6);
     let new = table(60, 8, 3);
-    let (one, other) = (all.model.predict(&new).unwrap(), exact.model.predict(&new).unwrap());
-    assert!(largest(one.data(), other.data()) < 1e-6);
-    let (one, other) = (all.posterior().sd(&new).unwrap(), exact.posterior().sd(&new).unwrap());
-    assert!(largest(one.data(), other.data()) < 1e-6);
+    let (mean, other) = (full.model.predict(&new).unwrap(), exact.model.predict(&new).unwrap());
+    assert!(largest(mean.data(), other.data()) < 1e-6);
+    let (sd, other) = (full.posterior().sd(&new).unwrap(), exact.posterior().sd(&new).unwrap());
+    assert!(largest(sd.data(), other.data()) < 1e-6);
 }
 
 #[test]
-fn gradients_are_differences() {
-    let both = [Approximation::Fitc, Approximation::Vfe];
+fn gradients_match_finite_differences() {
+    let approximations = [Approximation::Fitc, Approximation::Vfe];
     let cases =
         [(TargetUnit::Mean, true, None), (TargetUnit::Sum, false, Some(0.4)), (TargetUnit::Sum, true, None)];
-    for (approximation, (unit, normalize, mean)) in both.into_iter().flat_map(|own| cases.map(|c| (own, c))) {
+    for (approximation, (unit, normalize, mean)) in
+        approximations.into_iter().flat_map(|kind| cases.map(|c| (kind, c)))
+    {
         let (x, bags, _, _, z) = problem(unit);
         let mut process = fixed(table(100, 6, 3), true);
         (process.normalize, process.mean, process.approximation) = (normalize, mean, approximation);
@@ -318,13 +323,14 @@ fn gradients_are_differences() {
         let (_, gradient) = process.log_marginal_likelihood(&x, &bags, &z, &theta).unwrap();
         assert_eq!(gradient.len(), 14);
         for p in 0..theta.len() {
-            let at = |step: f64| {
+            let evidence = |step: f64| {
                 let mut moved = theta.clone();
                 moved[p] += step;
                 process.log_marginal_likelihood(&x, &bags, &z, &moved).unwrap().0
             };
             let h = 1e-3;
-            let difference = (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
+            let difference =
+                (8.0 * (evidence(h) - evidence(-h)) - (evidence(2.0 * h) - evidence(-2.0 * h))) / (12.0 * h);
             let size = 1.0 + difference.abs();
             assert!((gradient[p] - difference).abs() < 1e-8 * size, "{p}: {} {difference}", gradient[p]);
         }
@@ -347,15 +353,17 @@ fn bags_of_one_row_are_a_sparse_regression() {
     let exact = process.fit(&x, &Matrix::column_vector(z)).unwrap();
     let new = table(60, 8, 3);
     assert!((sparse.log_marginal_likelihood - exact.log_marginal_likelihood).abs() < 1e-7);
-    let (one, other) = (sparse.model.predict(&new).unwrap(), exact.model.predict(&new).unwrap());
-    assert!(largest(one.data(), other.data()) < 1e-7);
+    let (prediction, other) = (sparse.model.predict(&new).unwrap(), exact.model.predict(&new).unwrap());
+    assert!(largest(prediction.data(), other.data()) < 1e-7);
 }
 
 #[test]
 fn left_out_targets_are_those_of_fitting_anew() {
-    let both = [Approximation::Fitc, Approximation::Vfe];
+    let approximations = [Approximation::Fitc, Approximation::Vfe];
     let cases = [(TargetUnit::Mean, None), (TargetUnit::Sum, None), (TargetUnit::Mean, Some(1.0))];
-    for (approximation, (unit, mean_of)) in both.into_iter().flat_map(|own| cases.map(|c| (own, c))) {
+    for (approximation, (unit, mean_of)) in
+        approximations.into_iter().flat_map(|kind| cases.map(|c| (kind, c)))
+    {
         let (x, bags, bag, weights, z) = problem(unit);
         let mut process = fixed(table(100, 7, 3), false);
         (process.mean, process.approximation) = (mean_of, approximation);
@@ -364,15 +372,15 @@ fn left_out_targets_are_those_of_fitting_anew() {
         let (p, kernel) = (dense(bags.weights()), &process.kernel);
         let phi = p.transpose().matmul(&kernel.cross_gram(&x, &process.points));
         let q = phi.matmul(&inverse(&kernel.gram(&process.points))).matmul(&phi.transpose());
-        let ones = p.transpose().matvec(&[1.0; 40]);
+        let constants = p.transpose().matvec(&[1.0; 40]);
         let u = p.transpose().matmul(&kernel.gram(&x)).matmul(&p);
         let missed =
             |i: usize| if approximation == Approximation::Fitc { u[(i, i)] - q[(i, i)] } else { 0.0 };
         for b in [0, 3, 8] {
             let rows: Vec<usize> = (0..40).filter(|&i| bag[i] != b).collect();
-            let others: Vec<usize> = rows.iter().map(|&i| bag[i] - usize::from(bag[i] > b)).collect();
-            let own: Vec<f64> = rows.iter().map(|&i| weights[i]).collect();
-            let left = Bags::new(&others, 8, Some(&own), unit).unwrap();
+            let renumbered: Vec<usize> = rows.iter().map(|&i| bag[i] - usize::from(bag[i] > b)).collect();
+            let kept_weights: Vec<f64> = rows.iter().map(|&i| weights[i]).collect();
+            let left = Bags::new(&renumbered, 8, Some(&kept_weights), unit).unwrap();
             let targets: Vec<f64> = (0..9).filter(|&j| j != b).map(|j| z[j]).collect();
             let anew = process.fit(&x.select_rows(&rows), &left, &targets).unwrap();
             let posterior = anew.posterior();
@@ -384,27 +392,31 @@ fn left_out_targets_are_those_of_fitting_anew() {
             let v = v.map(|(i, j)| q[(i, j)] + if i == j { c[i] + missed(i) } else { 0.0 }).collect();
             let inverse = inverse(&Matrix::from_row_major(8, 8, v));
             let [cross, s]: [Vec<f64>; 2] =
-                [kept.iter().map(|&i| q[(i, b)]).collect(), kept.iter().map(|&i| ones[i]).collect()];
+                [kept.iter().map(|&i| q[(i, b)]).collect(), kept.iter().map(|&i| constants[i]).collect()];
             let solved = inverse.matvec(&s);
             let times = |a: &[f64]| a.iter().zip(&solved).map(|(a, b)| a * b).sum::<f64>();
-            let unsure = if mean_of.is_none() { (ones[b] - times(&cross)).powi(2) / times(&s) } else { 0.0 };
-            let found = (fit.left_out.mean[b], fit.left_out.variance[b]);
-            assert!((found.0 - mean).abs() < 1e-9, "{found:?} {mean}");
-            assert!((found.1 - (variance + c[b] + unsure)).abs() < 1e-9, "{found:?} {variance} {unsure}");
+            let mean_variance =
+                if mean_of.is_none() { (constants[b] - times(&cross)).powi(2) / times(&s) } else { 0.0 };
+            let actual = (fit.left_out.mean[b], fit.left_out.variance[b]);
+            assert!((actual.0 - mean).abs() < 1e-9, "{actual:?} {mean}");
+            assert!(
+                (actual.1 - (variance + c[b] + mean_variance)).abs() < 1e-9,
+                "{actual:?} {variance} {mean_variance}"
+            );
         }
     }
 }
 
 #[test]
-fn tuning_climbs_to_where_the_slope_ends() {
+fn tuning_ends_at_a_maximum() {
     let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let mut process = fixed(table(100, 8, 3), false);
     (process.normalize, process.tune) = (true, TunedParameters::KernelAndNoise);
     let start: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
     let fit = process.fit(&x, &bags, &z).unwrap();
     // The bound with what is believed of parameters is flat there, and higher than at the start.
-    let weak = |i: usize, at: f64| {
-        let apart = at - start[i];
+    let weak = |i: usize, log_value: f64| {
+        let apart = log_value - start[i];
         match process.parameters()[i].name.as_str() {
             name if name.starts_with("lengthscale") => 1.0 - 0.5 * apart - (-0.5 * apart).exp(),
             "scale" => -0.5 * apart * apart,
@@ -430,30 +442,32 @@ fn tuning_climbs_to_where_the_slope_ends() {
     assert!(noise.theta[12] != start[12] && slope[12..].iter().all(|g| g.abs() < 1e-3), "{slope:?}");
 }
 
-/// Through all rows as points it is the exact process, whatever matrix makes targets of bags.
+/// With all rows as points, mediated targets give the exact process, whatever the observation operator.
 #[test]
 fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
     let (x, bags, ..) = problem(TargetUnit::Mean);
     let coarse = |from: usize, n: usize| table(from, n, 2);
-    let own = [None, Some(3), None, None, Some(0), None, None, None];
+    let bag_of_target = [None, Some(3), None, None, Some(0), None, None, None];
     let mut stream = Stream(9);
     let z: Vec<f64> = (0..8).map(|_| stream.normal()).collect();
     for centred in [true, false] {
-        for (mean, unsure) in [(None, 0.0), (Some(0.3), 0.0), (None, 0.4)] {
+        for (mean, mediation_noise) in [(None, 0.0), (Some(0.3), 0.0), (None, 0.4)] {
             let mediation = Mediation { centred, ..Mediation::new(Kernel::gaussian(&[1.0; 2]), 0.02) };
             let mediators = Mediators { bags: coarse(300, 9), targets: coarse(400, 8), totals: None };
             let known: Vec<f64> = (0..8).map(|t| 0.01 * t as f64).collect();
-            let given = Aggregates {
-                own: own.to_vec(),
+            let mediated = Aggregates {
+                bag_of_target: bag_of_target.to_vec(),
                 target_noise: Some(known.clone()),
                 mediators: Some(mediators.clone()),
                 ..Aggregates::matched(x.clone(), bags.clone(), z.clone())
             };
             // How uncertain mediation is counts as known noise of each target.
-            let operator = ObservationOperator::new(&bags, &own, Some((&mediation, &mediators))).unwrap();
+            let operator =
+                ObservationOperator::new(&bags, &bag_of_target, Some((&mediation, &mediators))).unwrap();
             let of_mediation =
-                |t: usize| known[t] + unsure * operator.regression_covariance().unwrap()[(t, t)];
-            let data = Aggregates { target_noise: Some((0..8).map(of_mediation).collect()), ..given.clone() };
+                |t: usize| known[t] + mediation_noise * operator.regression_covariance().unwrap()[(t, t)];
+            let data =
+                Aggregates { target_noise: Some((0..8).map(of_mediation).collect()), ..mediated.clone() };
             let exact = AggregateGaussianProcess {
                 prior_mean: mean,
                 normalize_y: false,
@@ -464,9 +478,9 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
             let mut process = SparseAggregateProcess::new(kernel(), x.clone());
             (process.noise, process.mean, process.normalize) = (0.2, mean, false);
             (process.mediation, process.tune) = (Some(mediation), TunedParameters::Nothing);
-            process.mediation_noise = Some(unsure).filter(|noise| *noise > 0.0);
-            let fit = process.fit_data(&given).unwrap();
-            assert_eq!(fit.mediation_noise, unsure);
+            process.mediation_noise = Some(mediation_noise).filter(|noise| *noise > 0.0);
+            let fit = process.fit_data(&mediated).unwrap();
+            assert_eq!(fit.mediation_noise, mediation_noise);
             assert!(
                 (fit.log_marginal_likelihood - exact.log_marginal_likelihood).abs() < 1e-6
                     && fit.evidence_error == 0.0
@@ -475,10 +489,10 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
             let new = table(60, 8, 3);
             let [a, b] = [&fit.model, &exact.model].map(|model| model.predict(&new).unwrap());
             assert!(largest(a.data(), b.data()) < 1e-6);
-            let [a, b] = [fit.posterior(), exact.posterior()].map(|own| own.sd(&new).unwrap());
+            let [a, b] = [fit.posterior(), exact.posterior()].map(|posterior| posterior.sd(&new).unwrap());
             assert!(largest(a.data(), b.data()) < 1e-6);
             assert!(largest(&fit.fitted, &exact.fitted()) < 1e-6);
-            let left_out = exact.left_out().unwrap();
+            let left_out = exact.leave_one_out().unwrap();
             assert!(largest(&fit.left_out.mean, &left_out.mean) < 1e-5);
             assert!(largest(&fit.left_out.variance, &left_out.variance) < 1e-5);
         }
@@ -486,13 +500,13 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
 }
 
 #[test]
-fn operators_that_do_not_fit_are_named() {
+fn mismatched_operators_are_refused() {
     let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let mut process = SparseAggregateProcess::new(kernel(), table(100, 5, 3));
-    let few = Bags::new(&[0, 1, 2], 3, None, TargetUnit::Mean).unwrap();
-    let operator = ObservationOperator::new(&few, &[Some(1); 9], None).unwrap();
-    let told = process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string();
-    assert!(told.contains("the operator"), "{told}");
+    let three_bags = Bags::new(&[0, 1, 2], 3, None, TargetUnit::Mean).unwrap();
+    let operator = ObservationOperator::new(&three_bags, &[Some(1); 9], None).unwrap();
+    let error = process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string();
+    assert!(error.contains("the operator"), "{error}");
     let operator = ObservationOperator::new(&bags, &[Some(1), Some(2)], None).unwrap();
     assert!(
         process.fit_through(&x, &bags, &operator, &z).unwrap_err().to_string().contains("list of targets")
@@ -503,13 +517,14 @@ fn operators_that_do_not_fit_are_named() {
     );
 }
 
-/// Mediators and the rest take turns as they do for the exact process, which this is with all rows as points.
+/// Tuning alternates between mediators and kernel as for the exact process, which this is with all rows as
+/// points.
 #[test]
-fn mediators_and_kernel_take_turns() {
+fn tuning_alternates_between_mediators_and_kernel() {
     let (x, bags, ..) = problem(TargetUnit::Mean);
     let (coarse, targets) = (table(300, 9, 2), table(400, 8, 2));
     let data = Aggregates {
-        own: vec![None; 8],
+        bag_of_target: vec![None; 8],
         mediators: Some(Mediators { bags: coarse, targets, totals: None }),
         ..Aggregates::matched(x.clone(), bags, (0..8).map(|t| (t as f64).sin()).collect())
     };
@@ -517,15 +532,15 @@ fn mediators_and_kernel_take_turns() {
     let mut process = SparseAggregateProcess::new(kernel(), x.clone());
     process.mediation = Some(start.clone());
     let fit = process.fit_data(&data).unwrap();
-    let found = fit.mediation.unwrap();
+    let fitted = fit.mediation.unwrap();
     let exact = AggregateGaussianProcess {
         mediation: Some(start.clone()),
         ..AggregateGaussianProcess::new(kernel(), process.noise)
     };
     let tuned = Tuning::default().tune(&exact, &data).unwrap().process;
-    let logs = |own: &Mediation| own.parameters().iter().map(|p| p.log_value).collect::<Vec<_>>();
+    let logs = |mediation: &Mediation| mediation.parameters().iter().map(|p| p.log_value).collect::<Vec<_>>();
     let expected: Vec<f64> = tuned.parameters().iter().map(|p| p.log_value).collect();
-    assert!(largest(&[&fit.theta[..], &logs(&found)].concat(), &expected) < 1e-3);
+    assert!(largest(&[&fit.theta[..], &logs(&fitted)].concat(), &expected) < 1e-3);
     process.mediation = Some(Mediation { regressed: MediationTarget::Targets, ..start.clone() });
     assert!(process.fit_data(&data).unwrap_err().to_string().contains("regressed on mediators"));
     process.mediation = Some(start.clone());
@@ -537,7 +552,7 @@ fn mediators_and_kernel_take_turns() {
 }
 
 #[test]
-fn tuning_of_many_bags_begins_with_some() {
+fn tuning_of_many_bags_starts_on_a_sample() {
     let (x, mut stream) = (table(0, 600, 3), Stream(8));
     let bags = Bags::new(&(0..600).map(|i| i % 60).collect::<Vec<_>>(), 60, None, TargetUnit::Mean).unwrap();
     let f = |i: usize| (2.0 * x.get(i, 0)).sin() + x.get(i, 2);
@@ -546,19 +561,19 @@ fn tuning_of_many_bags_begins_with_some() {
     let kernel = Kernel::gaussian(&[1.0; 3]);
     let mut process = SparseAggregateProcess::new(kernel, inducing_points(&x, 40, 0).unwrap());
     process.priors = false;
-    let all = process.fit(&x, &bags, &z).unwrap();
+    let full = process.fit(&x, &bags, &z).unwrap();
     process.tuning_bags = 30;
-    let some = process.fit(&x, &bags, &z).unwrap();
+    let staged = process.fit(&x, &bags, &z).unwrap();
     assert!(
-        (all.log_marginal_likelihood - some.log_marginal_likelihood).abs() < 0.05,
+        (full.log_marginal_likelihood - staged.log_marginal_likelihood).abs() < 0.05,
         "{} {}",
-        all.log_marginal_likelihood,
-        some.log_marginal_likelihood
+        full.log_marginal_likelihood,
+        staged.log_marginal_likelihood
     );
-    assert!(all.theta != some.theta && process.fit(&x, &bags, &z).unwrap().theta == some.theta);
+    assert!(full.theta != staged.theta && process.fit(&x, &bags, &z).unwrap().theta == staged.theta);
     // Of fewer than twice as many bags all are looked at from the start.
     process.tuning_bags = 31;
-    assert_eq!(process.fit(&x, &bags, &z).unwrap().theta, all.theta);
+    assert_eq!(process.fit(&x, &bags, &z).unwrap().theta, full.theta);
 }
 
 #[test]
@@ -578,20 +593,21 @@ fn the_unit_of_the_target_does_not_matter() {
     // Where tuning ends depends on the size of the bound, to which a unit adds; what is made of parameters
     // does not.
     (process.row_noise, process.tune) = (Some(0.1), TunedParameters::Nothing);
-    let one = process.fit(&x, &bags, &z).unwrap();
+    let original = process.fit(&x, &bags, &z).unwrap();
     let hundreds: Vec<f64> = z.iter().map(|v| 100.0 * v).collect();
     let other = process.fit(&x, &bags, &hundreds).unwrap();
     let new = table(60, 8, 3);
     for (a, b) in [
-        (one.model.predict(&new).unwrap(), other.model.predict(&new).unwrap()),
-        (one.posterior().sd(&new).unwrap(), other.posterior().sd(&new).unwrap()),
+        (original.model.predict(&new).unwrap(), other.model.predict(&new).unwrap()),
+        (original.posterior().sd(&new).unwrap(), other.posterior().sd(&new).unwrap()),
     ] {
         assert!(largest(&a.data().iter().map(|v| 100.0 * v).collect::<Vec<_>>(), b.data()) < 1e-9);
     }
     assert!(
-        (one.log_marginal_likelihood - other.log_marginal_likelihood - 9.0 * 100.0_f64.ln()).abs() < 1e-9
+        (original.log_marginal_likelihood - other.log_marginal_likelihood - 9.0 * 100.0_f64.ln()).abs()
+            < 1e-9
     );
-    assert!((other.noise / one.noise / 1e4 - 1.0).abs() < 1e-12);
+    assert!((other.noise / original.noise / 1e4 - 1.0).abs() < 1e-12);
 }
 
 #[test]
@@ -621,13 +637,13 @@ fn inducing_points_are_few_and_near() {
     let x = table(0, 3000, 3);
     let points = inducing_points(&x, 40, 7).unwrap();
     assert_eq!((points.rows(), points), (40, inducing_points(&x, 40, 7).unwrap()));
-    let off = |points: &Table| -> f64 {
+    let distance = |points: &Table| -> f64 {
         let far = |i: usize, p: usize| (0..3).map(|j| (x.get(i, j) - points.get(p, j)).powi(2)).sum::<f64>();
         (0..3000).map(|i| (0..points.rows()).map(|p| far(i, p)).fold(f64::INFINITY, f64::min)).sum()
     };
     let points = inducing_points(&x, 40, 7).unwrap();
     let random = x.select_rows(&x.sample_rows(40, 1));
-    assert!(off(&points) < 0.75 * off(&random), "{} {}", off(&points), off(&random));
+    assert!(distance(&points) < 0.75 * distance(&random), "{} {}", distance(&points), distance(&random));
     // As many as there are different rows.
     let twice = x.select_rows(&[0, 1, 2, 0, 1, 2, 2]);
     assert_eq!(inducing_points(&twice, 5, 0).unwrap(), x.select_rows(&[0, 1, 2]));
@@ -667,13 +683,13 @@ fn points_of_levels_are_rows() {
 fn bad_input_is_named() {
     let (x, bags, _, _, z) = problem(TargetUnit::Mean);
     let process = || SparseAggregateProcess::new(kernel(), table(100, 5, 3));
-    let told =
+    let error =
         |process: &SparseAggregateProcess, z: &[f64]| process.fit(&x, &bags, z).unwrap_err().to_string();
-    assert!(told(&process(), &z[1..]).contains("one a bag"));
+    assert!(error(&process(), &z[1..]).contains("one a bag"));
     let mut bad = z.clone();
     bad[3] = f64::NAN;
-    assert!(told(&process(), &bad).contains("target"));
-    assert!(told(&process(), &[2.0; 9]).contains("nothing to learn"));
+    assert!(error(&process(), &bad).contains("target"));
+    assert!(error(&process(), &[2.0; 9]).contains("nothing to learn"));
     for set in [0, 1, 2, 3] {
         let mut process = process();
         match set {
@@ -682,7 +698,7 @@ fn bad_input_is_named() {
             2 => process.known_noise = Some(vec![0.1; 8]),
             _ => process.known_noise = Some(vec![-0.1; 9]),
         }
-        assert!(told(&process, &z).contains(["noise", "row_noise", "known_noise", "known_noise"][set]));
+        assert!(error(&process, &z).contains(["noise", "row_noise", "known_noise", "known_noise"][set]));
     }
     let other = SparseAggregateProcess::new(kernel(), Table::from_rows(&[[1.0, 2.0]]).unwrap());
     assert!(other.fit(&x, &bags, &z).is_err());

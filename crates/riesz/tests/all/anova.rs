@@ -1,5 +1,5 @@
-//! ANOVA factors against integrals under the normal distribution that they are made for, and the functional
-//! game of a Gaussian process with them against conditional means, which know nothing of factors.
+//! ANOVA factors against integrals under their normal distribution, and the functional game of a Gaussian
+//! process with such factors against conditional means on a grid.
 
 use std::f64::consts::TAU;
 
@@ -31,52 +31,53 @@ fn anova(lengthscale: &[f64], variance: f64) -> Kernel {
 /// Standard normal nodes and weights: of analytic functions, sums over even steps are exact to rounding.
 fn normal(steps: i32, far: f64) -> Vec<(f64, f64)> {
     let h = far / f64::from(steps);
-    let at = |i: i32| f64::from(i) * h;
-    (-steps..=steps).map(|i| (at(i), h * (-0.5 * at(i) * at(i)).exp() / TAU.sqrt())).collect()
+    let node = |i: i32| f64::from(i) * h;
+    (-steps..=steps).map(|i| (node(i), h * (-0.5 * node(i) * node(i)).exp() / TAU.sqrt())).collect()
 }
 
-/// The factor is 1 and a kernel k less what its functions' means are:
-/// `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
+/// A factor is 1 plus `variance` times the centred kernel `k(u, v) - E k(u, X) E k(v, X) / E k(X, X')`.
 #[test]
 fn factors_have_the_mean_1() {
     let nodes = normal(400, 9.0);
     let mut s = Stream(3);
     for (lengthscale, variance) in [(0.3, 1.0), (1.0, 2.5), (8.0, 40.0), (300.0, 1e4)] {
-        let own = anova(&[lengthscale], variance);
+        let factor = anova(&[lengthscale], variance);
         let plain = stationary(Profile::Gaussian, 0, lengthscale);
         let rows: Vec<[f64; 1]> = nodes.iter().map(|(z, _)| [CENTER[0] + SCALE[0] * z]).collect();
         let inputs = Table::from_rows(&rows).unwrap();
-        let mean = |of: &Kernel, v: &[f64; 1]| -> f64 {
-            let values = of.cross_gram(&Table::from_rows(&[*v]).unwrap(), &inputs);
+        let mean = |kernel: &Kernel, v: &[f64; 1]| -> f64 {
+            let values = kernel.cross_gram(&Table::from_rows(&[*v]).unwrap(), &inputs);
             values.data().iter().zip(&nodes).map(|(k, (_, w))| k * w).sum()
         };
-        let whole: f64 = rows.iter().zip(&nodes).map(|(x, (_, w))| w * mean(&plain, x)).sum();
+        let grand_mean: f64 = rows.iter().zip(&nodes).map(|(x, (_, w))| w * mean(&plain, x)).sum();
         for _ in 0..10 {
             let (u, v) = ([3.0 * s.normal()], [3.0 * s.normal()]);
-            assert!((mean(&own, &v) - 1.0).abs() < 1e-13 * (1.0 + variance), "{lengthscale} {v:?}");
-            let centred = plain.eval(&u, &v) - mean(&plain, &u) * mean(&plain, &v) / whole;
-            let found = own.eval(&u, &v);
+            assert!((mean(&factor, &v) - 1.0).abs() < 1e-13 * (1.0 + variance), "{lengthscale} {v:?}");
+            let centred = plain.eval(&u, &v) - mean(&plain, &u) * mean(&plain, &v) / grand_mean;
+            let actual = factor.eval(&u, &v);
             assert!(
-                (found - (1.0 + variance * centred)).abs() < 1e-13 * (1.0 + variance),
-                "{lengthscale}: {found}"
+                (actual - (1.0 + variance * centred)).abs() < 1e-13 * (1.0 + variance),
+                "{lengthscale}: {actual}"
             );
         }
     }
 }
 
-/// Every row with a coalition's numbers of `x`, and the rest from the distribution, as rows and weights; the
-/// distribution stands on a grid.
+/// Rows and weights of the grid distribution, with the coalition's features fixed at their values in `x`.
 fn stand(x: &[f64], mask: usize, nodes: &[(f64, f64)]) -> Vec<(Vec<f64>, f64)> {
-    let mut all = vec![(x.to_vec(), 1.0)];
+    let mut weighted_rows = vec![(x.to_vec(), 1.0)];
     for j in (0..x.len()).filter(|j| mask >> j & 1 == 0) {
         let with = |(row, weight): &(Vec<f64>, f64), (z, w): &(f64, f64)| {
             let mut row = row.clone();
             row[j] = CENTER[j] + SCALE[j] * z;
             (row, weight * w)
         };
-        all = all.iter().flat_map(|one| nodes.iter().map(move |node| with(one, node))).collect();
+        weighted_rows = weighted_rows
+            .iter()
+            .flat_map(|weighted_row| nodes.iter().map(move |node| with(weighted_row, node)))
+            .collect();
     }
-    all
+    weighted_rows
 }
 
 /// Values and their covariance are those of conditional means of f, which are sums over a fine grid.
@@ -94,50 +95,56 @@ fn the_functional_game_is_the_mean_over_others() {
         let question = Question::from(Game::Functional).with_covariance();
         let explainer =
             Explainer::new(&fit.model, question).unwrap().with_posterior(Some(&fit.covariance)).unwrap();
-        let (found, shares) = (explainer.explain(&rows).unwrap(), explainer.variance_shares(&rows).unwrap());
+        let (explanation, shares) =
+            (explainer.explain(&rows).unwrap(), explainer.variance_shares(&rows).unwrap());
         let joint = posterior.covariance(&explainer.posterior_functionals(&rows).unwrap());
         let (mut mixtures, mut weights) = (Vec::new(), Vec::new());
         for r in 0..3 {
             for mask in 0..4 {
-                let own = stand(&rows.row(r), mask, &nodes);
+                let weighted_rows = stand(&rows.row(r), mask, &nodes);
                 weights.push(
-                    own.iter().enumerate().map(|(i, (_, w))| (mixtures.len() + i, *w)).collect::<Vec<_>>(),
+                    weighted_rows
+                        .iter()
+                        .enumerate()
+                        .map(|(i, (_, w))| (mixtures.len() + i, *w))
+                        .collect::<Vec<_>>(),
                 );
-                mixtures.extend(own.into_iter().map(|(row, _)| row));
+                mixtures.extend(weighted_rows.into_iter().map(|(row, _)| row));
             }
         }
         let sums = Sparse::from_columns(mixtures.len(), weights).unwrap();
-        let worth = posterior.weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sums).unwrap();
-        let (mean, sure) = (posterior.mean_of(&worth), posterior.covariance(&worth));
+        let coalition_values =
+            posterior.weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sums).unwrap();
+        let (mean, covariance) =
+            (posterior.mean_of(&coalition_values), posterior.covariance(&coalition_values));
         // φ_0 = (v(0) - v() + v(01) - v(1)) / 2
         let share = |j: usize, mask: usize| if mask >> j & 1 == 1 { 0.5 } else { -0.5 };
         for o in 0..2 {
             for r in 0..3 {
-                let (base, truth) = (found.base_values[2 * r + o], mean[(4 * r, o)]);
+                let (base, truth) = (explanation.base_values[2 * r + o], mean[(4 * r, o)]);
                 assert!((base - truth).abs() < 1e-10, "{base} {truth}");
                 for j in 0..2 {
                     let truth: f64 = (0..4).map(|mask| share(j, mask) * mean[(4 * r + mask, o)]).sum();
-                    assert!((found.row_values(r, o)[j] - truth).abs() < 1e-10);
+                    assert!((explanation.row_values(r, o)[j] - truth).abs() < 1e-10);
                     for (q, l) in (0..3).flat_map(|q| [(q, 0), (q, 1)]) {
-                        let pairs = (0..16).map(|at| (at / 4, at % 4));
+                        let pairs = (0..16).map(|index| (index / 4, index % 4));
                         let truth: f64 = pairs
-                            .map(|(a, b)| share(j, a) * share(l, b) * sure[o][(4 * r + a, 4 * q + b)])
+                            .map(|(a, b)| share(j, a) * share(l, b) * covariance[o][(4 * r + a, 4 * q + b)])
                             .sum();
-                        let own = joint[o][(2 * r + j, 2 * q + l)];
-                        assert!((own - truth).abs() < 1e-10, "{own} {truth}");
+                        let actual = joint[o][(2 * r + j, 2 * q + l)];
+                        assert!((actual - truth).abs() < 1e-10, "{actual} {truth}");
                     }
                     let truth: f64 =
-                        (0..4).map(|mask| share(j, mask) * sure[o][(4 * r + mask, 4 * r + mask)]).sum();
+                        (0..4).map(|mask| share(j, mask) * covariance[o][(4 * r + mask, 4 * r + mask)]).sum();
                     assert!((shares[o][(r, j)] - truth).abs() < 1e-10, "{} {truth}", shares[o][(r, j)]);
                 }
-                assert!((shares[o][(r, 2)] - sure[o][(4 * r, 4 * r)]).abs() < 1e-10);
+                assert!((shares[o][(r, 2)] - covariance[o][(4 * r, 4 * r)]).abs() < 1e-10);
             }
         }
     }
 }
 
-/// What sets of players add in the functional game are the components of the functional ANOVA of any model,
-/// if its inputs are as the factors think.
+/// Dividends of the functional game are the functional ANOVA's components if inputs follow the factors.
 #[test]
 fn dividends_are_components() {
     let mut s = Stream(12);
@@ -155,16 +162,16 @@ fn dividends_are_components() {
     let components = Components::new(&model, &inputs, None).unwrap();
     let index: ValueIndex = "moebius(3)".parse().unwrap();
     let question = Question::from(Game::Functional).with_index(index);
-    let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+    let explanation = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
     let sets = [vec![0], vec![1], vec![2], vec![0, 1], vec![0, 2], vec![1, 2], vec![0, 1, 2]];
-    for (at, set) in sets.iter().enumerate() {
-        let truth = components.at(set, &rows).unwrap();
+    for (position, set) in sets.iter().enumerate() {
+        let truth = components.evaluate(set, &rows).unwrap();
         for r in 0..4 {
-            let own = found.row_values(r, 0)[at];
-            assert!((own - truth[(r, 0)]).abs() < 1e-11, "{set:?}: {own} {}", truth[(r, 0)]);
+            let actual = explanation.row_values(r, 0)[position];
+            assert!((actual - truth[(r, 0)]).abs() < 1e-11, "{set:?}: {actual} {}", truth[(r, 0)]);
         }
     }
-    let certificate = found.certificate();
+    let certificate = explanation.certificate();
     assert!(certificate.is_none_or(|certificate| certificate.holds));
 }
 
@@ -190,15 +197,15 @@ fn certificates_hold() {
         for groups in [Players::singletons(model.columns()), pair] {
             for game in [Game::Functional, Game::Interventional { background: background.clone().into() }] {
                 let question = Question::from(game).with_players(Some(groups.clone()));
-                let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
-                let certificate = found.certificate().unwrap();
+                let explanation = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+                let certificate = explanation.certificate().unwrap();
                 assert!(certificate.holds, "{d} {variance}: {certificate:?}");
             }
         }
     }
 }
 
-/// What does not project has no posterior in this game.
+/// Kernels whose factors do not project have no posterior in the functional game.
 #[test]
 fn other_factors_are_refused() {
     let (mut s, y) = (Stream(2), Matrix::column_vector((0..10).map(f64::from).collect()));
@@ -207,9 +214,9 @@ fn other_factors_are_refused() {
     for kernel in [anova(&[1.0, 1.0], 1.0) * stationary(Profile::Gaussian, 1, 1.0), twice] {
         let fit = GaussianProcess::new(kernel, 0.2).fit(&x, &y).unwrap();
         let question = Question::from(Game::Functional).with_covariance();
-        let found = Explainer::new(&fit.model, question)
+        let result = Explainer::new(&fit.model, question)
             .and_then(|explainer| explainer.with_posterior(Some(&fit.covariance))?.explain(&x));
-        let Err(error @ Error::Parameter { .. }) = found else { panic!("not refused") };
+        let Err(error @ Error::Parameter { .. }) = result else { panic!("not refused") };
         assert!(error.to_string().contains("unless all factors are anova, each of other columns"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use riesz::attribution::sampled_shapley::{Budget, solve};
 use riesz::question::ValueEstimator;
 use riesz::{ConditionalModel, Conditioning, Exactness, Explainer, Game, Kernel, Question, Table};
 
-use crate::coalitions::asked;
+use crate::coalitions::counting_game;
 use crate::common::{Terms, value};
 
 #[path = "../../../../cases/load.rs"]
@@ -15,28 +15,33 @@ mod load;
 use load::{Case, cases};
 
 #[test]
-fn the_explainer() {
+fn explainer_matches_every_case() {
     for case in cases() {
         let explainer = Explainer::new(&case.model, case.game.clone()).unwrap();
-        let found = explainer.explain(&case.rows).unwrap();
-        assert!(found.certificate().unwrap().holds, "{}", case.name);
+        let explanation = explainer.explain(&case.rows).unwrap();
+        assert!(explanation.certificate().unwrap().holds, "{}", case.name);
         // Coalitions are valued through a linear system, products directly.
         let digits = if matches!(case.game, Game::Observational { .. }) { 1e-12 } else { 1e-13 };
-        case.check("the explainer", [&found.base_values, &found.predictions, &found.values], |_| digits);
+        case.check(
+            "the explainer",
+            [&explanation.base_values, &explanation.predictions, &explanation.values],
+            |_| digits,
+        );
     }
 }
 
 /// The values of all coalitions from the definitions, summed up by the oracle and by the regression.
 #[test]
-fn enumeration_and_regression() {
+fn enumeration_and_regression_match_every_case() {
     for case in cases() {
         if matches!(case.game, Game::Observational { .. }) {
             continue;
         }
-        let one = |factor| Kernel { terms: vec![riesz::kernel::Term { scale: 1.0, factors: vec![factor] }] };
+        let single_factor =
+            |factor| Kernel { terms: vec![riesz::kernel::Term { scale: 1.0, factors: vec![factor] }] };
         let factors = |term: &riesz::kernel::Term| {
-            let own = term.factors.iter().map(|f| (f.columns()[0], one(f.clone())));
-            (term.scale, own.collect())
+            let column_kernels = term.factors.iter().map(|f| (f.columns()[0], single_factor(f.clone())));
+            (term.scale, column_kernels.collect())
         };
         let terms: Terms = case.model.kernel.terms.iter().map(factors).collect();
         let (d, m) = (case.rows.width(), case.model.outputs());
@@ -45,21 +50,21 @@ fn enumeration_and_regression() {
         let (mut base, mut oracle, mut regression) = (vec![], vec![], vec![]);
         for i in 0..case.rows.rows() {
             let x = case.rows.row(i);
-            let of = |s: &[bool], o: usize| value(&case.model, &terms, &case.game, &x, o, &players, s);
-            let found = solve(&mut asked(d, m, of), Budget::default()).unwrap();
-            base.extend(&found.empty_and_grand_values[0]);
-            regression.extend(found.values.data());
-            oracle.extend((0..m).flat_map(|o| shapley(d, |s| of(s, o))));
+            let coalition_value =
+                |s: &[bool], o: usize| value(&case.model, &terms, &case.game, &x, o, &players, s);
+            let solution = solve(&mut counting_game(d, m, coalition_value), Budget::default()).unwrap();
+            base.extend(&solution.empty_and_grand_values[0]);
+            regression.extend(solution.values.data());
+            oracle.extend((0..m).flat_map(|o| shapley(d, |s| coalition_value(s, o))));
         }
         case.check("enumeration", [&base, predictions.data(), &oracle], |_| 1e-13);
         case.check("regression", [&base, predictions.data(), &regression], |_| 1e-12);
     }
 }
 
-/// What the model's answers alone say: exactly with all coalitions, which permutations of few features are
-/// too.
+/// Model-agnostic estimators are exact with all coalitions, and with all permutations of few features.
 #[test]
-fn answers_alone() {
+fn model_agnostic_estimators_match_every_case() {
     for case in cases() {
         let Case { model, rows, .. } = &case;
         let ask = |x: &Table| model.predict(x);
@@ -73,17 +78,25 @@ fn answers_alone() {
             game @ (Game::Baseline { .. } | Game::Interventional { .. }) => game,
             _ => continue,
         };
-        let found = kernel_shap(ask, rows, &game.clone().into(), 1000).unwrap();
-        assert!(matches!(found.exactness, Exactness::Exact { .. }), "{}", case.name);
-        case.check("KernelSHAP", [&found.base_values, &found.predictions, &found.values], |_| 1e-12);
+        let explanation = kernel_shap(ask, rows, &game.clone().into(), 1000).unwrap();
+        assert!(matches!(explanation.exactness, Exactness::Exact { .. }), "{}", case.name);
+        case.check(
+            "KernelSHAP",
+            [&explanation.base_values, &explanation.predictions, &explanation.values],
+            |_| 1e-12,
+        );
         if matches!(game, Game::Observational { .. }) {
             continue;
         }
         let estimator = ValueEstimator::Permutation { per_reference: 200 };
         let budget = Budget { seed: 1, ..Budget::default() };
         let question = Question { estimator, budget, ..game.into() };
-        let found = estimate(ask, rows, 0, &question).unwrap();
-        assert!(matches!(found.exactness, Exactness::Exact { .. }), "{}", case.name);
-        case.check("permutations", [&found.base_values, &found.predictions, &found.values], |_| 1e-12);
+        let explanation = estimate(ask, rows, 0, &question).unwrap();
+        assert!(matches!(explanation.exactness, Exactness::Exact { .. }), "{}", case.name);
+        case.check(
+            "permutations",
+            [&explanation.base_values, &explanation.predictions, &explanation.values],
+            |_| 1e-12,
+        );
     }
 }

@@ -1,8 +1,7 @@
-//! Effects across studies, against draws of all that is not known, in spaces of finitely many features where
-//! that can be written down.
+//! Effects across studies, against Monte Carlo draws of all unknowns in finite-dimensional feature spaces.
 
 use riesz::causal::{
-    Fusion, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
+    CausalFusion, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study, StudyParameters,
     TargetPopulation, UncertaintyCause,
 };
 use riesz::kernel::Linear;
@@ -67,8 +66,8 @@ fn root(c: &Matrix) -> Matrix {
     let mut l = Matrix::zeros(n, n);
     for i in 0..n {
         for j in 0..=i {
-            let rest: f64 = (0..j).map(|k| l[(i, k)] * l[(j, k)]).sum();
-            let left = c[(i, j)] - rest;
+            let explained: f64 = (0..j).map(|k| l[(i, k)] * l[(j, k)]).sum();
+            let left = c[(i, j)] - explained;
             l[(i, j)] = if i == j {
                 left.max(0.0).sqrt()
             } else if l[(j, j)] > 0.0 {
@@ -97,25 +96,25 @@ struct Led {
 }
 
 impl Led {
-    fn new(asked: &[Vec<f64>], mediators: &[Vec<f64>], measure: &[Vec<f64>], ridge: f64) -> Self {
+    fn new(rows: &[Vec<f64>], mediators: &[Vec<f64>], measure: &[Vec<f64>], ridge: f64) -> Self {
         let p = mediators[0].len();
-        let all = mean_of(measure.iter().map(|u| outer(u, u)));
-        let unit = root(&Matrix::from_row_major(p, p, all));
+        let second_moment = mean_of(measure.iter().map(|u| outer(u, u)));
+        let unit = root(&Matrix::from_row_major(p, p, second_moment));
         // ψ = unit v, so that v has the identity.
         let whitened: Vec<Vec<f64>> = mediators.iter().map(|psi| lu_solve(&unit, psi)).collect();
-        let of = |k: usize| regression(asked, &whitened.iter().map(|v| v[k]).collect::<Vec<_>>(), ridge);
-        let means = (0..p).map(|k| of(k).0).collect();
-        Self { means, root: root(&of(0).1), unit }
+        let regress = |k: usize| regression(rows, &whitened.iter().map(|v| v[k]).collect::<Vec<_>>(), ridge);
+        let means = (0..p).map(|k| regress(k).0).collect();
+        Self { means, root: root(&regress(0).1), unit }
     }
 
-    /// `φᵀ A` of a draw of A for all of these φ.
-    fn drawn(&self, asked: &[Vec<f64>], stream: &mut Stream) -> Vec<Vec<f64>> {
+    /// The products `φᵀ A` for all query features φ, with one draw of A.
+    fn drawn(&self, queries: &[Vec<f64>], stream: &mut Stream) -> Vec<Vec<f64>> {
         let columns: Vec<Vec<f64>> = self.means.iter().map(|m| draw(m, &self.root, stream)).collect();
-        let of = |phi: &Vec<f64>| {
+        let product = |phi: &Vec<f64>| {
             let v: Vec<f64> = columns.iter().map(|c| phi.iter().zip(c).map(|(a, b)| a * b).sum()).collect();
             self.unit.matvec(&v)
         };
-        asked.iter().map(of).collect()
+        queries.iter().map(product).collect()
     }
 }
 
@@ -125,10 +124,10 @@ struct Sums {
     square: Matrix,
 }
 
-fn moments(draws: usize, q: usize, mut one: impl FnMut() -> Vec<f64>) -> Sums {
+fn moments(draws: usize, q: usize, mut sample: impl FnMut() -> Vec<f64>) -> Sums {
     let (mut mean, mut square) = (vec![0.0; q], Matrix::zeros(q, q));
     for _ in 0..draws {
-        let g = one();
+        let g = sample();
         for i in 0..q {
             mean[i] += g[i];
             (0..q).for_each(|j| square[(i, j)] += g[i] * g[j]);
@@ -164,7 +163,7 @@ fn data() -> Data {
     Data { x, z, y, y2, v2, v3, t }
 }
 
-const ASKED: [f64; 3] = [-0.8, 0.4, 1.7];
+const QUERIES: [f64; 3] = [-0.8, 0.4, 1.7];
 const NOISE: f64 = 0.2;
 const LEVEL: f64 = 0.6;
 const RIDGE: f64 = 0.35;
@@ -173,17 +172,17 @@ fn outcome() -> OutcomeGpParameters {
     OutcomeGpParameters { kernel: kernel(), noise: NOISE, intercept_variance: LEVEL }
 }
 
-fn study(others: bool) -> StudyParameters {
-    let others = others.then(kernel);
-    StudyParameters { treatments: kernel(), others, ridge: RIDGE, intercepting: None }
+fn study(has_covariates: bool) -> StudyParameters {
+    let covariates = has_covariates.then(kernel);
+    StudyParameters { treatments: kernel(), covariates, ridge: RIDGE, intercepting: None }
 }
 
 /// β₀ and the coefficients of f₀ of the last study, and a root of their covariance.
-fn last(v: &[f64], t: &[f64]) -> (Vec<f64>, Matrix) {
+fn last_study(v: &[f64], t: &[f64]) -> (Vec<f64>, Matrix) {
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let rows: Vec<Vec<f64>> = v.iter().map(|v| [vec![LEVEL.sqrt()], features(*v)].concat()).collect();
-    let rest: Vec<f64> = t.iter().map(|t| t - mean).collect();
-    let (mut b, c) = regression(&rows, &rest, NOISE);
+    let centred: Vec<f64> = t.iter().map(|t| t - mean).collect();
+    let (mut b, c) = regression(&rows, &centred, NOISE);
     let mut root = root(&c);
     b[0] = mean + LEVEL.sqrt() * b[0];
     root.row_mut(0).iter_mut().for_each(|v| *v *= LEVEL.sqrt());
@@ -191,27 +190,32 @@ fn last(v: &[f64], t: &[f64]) -> (Vec<f64>, Matrix) {
 }
 
 fn agree(studies: &Studies, parameters: &Parameters, sums: &Sums) {
-    let told = studies.effect(parameters).unwrap().at(&column(&ASKED)).unwrap();
-    for i in 0..ASKED.len() {
+    let estimate = studies.effect(parameters).unwrap().evaluate(&column(&QUERIES)).unwrap();
+    for i in 0..QUERIES.len() {
         let se = (sums.square[(i, i)] / sums.count).sqrt();
-        assert!((told.mean[i] - sums.mean[i]).abs() < 4.5 * se, "{} {} {se}", told.mean[i], sums.mean[i]);
-        for j in 0..ASKED.len() {
-            let (own, found) = (told.covariance[(i, j)], sums.square[(i, j)]);
+        assert!(
+            (estimate.mean[i] - sums.mean[i]).abs() < 4.5 * se,
+            "{} {} {se}",
+            estimate.mean[i],
+            sums.mean[i]
+        );
+        for j in 0..QUERIES.len() {
+            let (actual, expected) = (estimate.covariance[(i, j)], sums.square[(i, j)]);
             // Products have heavier tails than normal numbers.
             let se = 2.0 * (sums.square[(i, i)] * sums.square[(j, j)] / sums.count).sqrt();
-            assert!((own - found).abs() < 4.5 * se, "{i} {j}: {own} {found} {se}");
+            assert!((actual - expected).abs() < 4.5 * se, "{i} {j}: {actual} {expected} {se}");
         }
     }
     // Causes add up, and each is a covariance.
-    for i in 0..ASKED.len() {
-        let all: f64 = told.causes.iter().map(|(_, part)| part[(i, i)]).sum();
-        assert!((all - told.covariance[(i, i)]).abs() < 1e-12);
-        assert!(told.causes.iter().all(|(_, part)| part[(i, i)] > -1e-12));
+    for i in 0..QUERIES.len() {
+        let total: f64 = estimate.causes.iter().map(|(_, part)| part[(i, i)]).sum();
+        assert!((total - estimate.covariance[(i, i)]).abs() < 1e-12);
+        assert!(estimate.causes.iter().all(|(_, part)| part[(i, i)] > -1e-12));
     }
 }
 
 #[test]
-fn two_studies_are_draws_of_where_the_first_leads_and_what_the_second_says() {
+fn two_study_effects_match_monte_carlo_draws() {
     let Data { x, z, y, v2, y2, .. } = data();
     // The second study knows the mediator y2 and, as outcome, v2.
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
@@ -222,16 +226,16 @@ fn two_studies_are_draws_of_where_the_first_leads_and_what_the_second_says() {
             false => psi(&x),
         };
         let mean_z = mean_of(z.iter().map(|z| features(*z)));
-        let asked: Vec<Vec<f64>> = match back_door {
-            true => ASKED.iter().map(|x| outer(&features(*x), &mean_z)).collect(),
-            false => psi(&ASKED),
+        let queries: Vec<Vec<f64>> = match back_door {
+            true => QUERIES.iter().map(|x| outer(&features(*x), &mean_z)).collect(),
+            false => psi(&QUERIES),
         };
         let led = Led::new(&rows, &psi(&y), &measure, RIDGE);
-        let (b, root) = last(&y2, &v2);
+        let (b, root) = last_study(&y2, &v2);
         let mut stream = Stream(17);
-        let sums = moments(200_000, ASKED.len(), || {
+        let sums = moments(200_000, QUERIES.len(), || {
             let theta = draw(&b, &root, &mut stream);
-            let to = led.drawn(&asked, &mut stream);
+            let to = led.drawn(&queries, &mut stream);
             to.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
         });
         let route =
@@ -252,23 +256,23 @@ fn two_studies_are_draws_of_where_the_first_leads_and_what_the_second_says() {
 }
 
 #[test]
-fn three_studies_are_draws_of_where_each_leads() {
+fn three_study_effects_match_monte_carlo_draws() {
     let Data { x, y, y2, v2, v3, t, .. } = data();
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
     let first = Led::new(&psi(&x), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
     let second = Led::new(&psi(&y2), &psi(&v2), &psi(&[&v2[..], &v3].concat()), RIDGE);
-    let (b, root) = last(&v3, &t);
+    let (b, root) = last_study(&v3, &t);
     let mut stream = Stream(23);
-    let sums = moments(400_000, ASKED.len(), || {
+    let sums = moments(400_000, QUERIES.len(), || {
         let theta = draw(&b, &root, &mut stream);
         // A draw of the second, for both features.
         let lines = second.drawn(&[vec![1.0, 0.0], vec![0.0, 1.0]], &mut stream);
-        let to = first.drawn(&psi(&ASKED), &mut stream);
-        let of = |psi: &Vec<f64>| {
+        let to = first.drawn(&psi(&QUERIES), &mut stream);
+        let prediction = |psi: &Vec<f64>| {
             let then = [0, 1].map(|k| psi[0] * lines[0][k] + psi[1] * lines[1][k]);
             theta[0] + then[0] * theta[1] + then[1] * theta[2]
         };
-        to.iter().map(of).collect()
+        to.iter().map(prediction).collect()
     });
     let leads = |from: &[f64], to: &[f64]| Study {
         treatments: column(from),
@@ -285,47 +289,47 @@ fn three_studies_are_draws_of_where_each_leads() {
         landmarks: None,
     };
     agree(&studies, &parameters, &sums);
-    let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
+    let estimate = studies.effect(&parameters).unwrap().evaluate(&column(&QUERIES)).unwrap();
     for cause in [
         UncertaintyCause::Study(0),
         UncertaintyCause::Study(1),
         UncertaintyCause::Study(2),
         UncertaintyCause::Interaction,
     ] {
-        assert!(told.causes.iter().any(|(own, _)| *own == cause), "{cause:?}");
+        assert!(estimate.causes.iter().any(|(listed, _)| *listed == cause), "{cause:?}");
     }
 }
 
-/// The front door: treatments are as they were, and what intercepts the effect is as a regression on the
-/// treatment says.
+/// The front door averages over observed treatments and the intercepting variable regressed on treatment.
 #[test]
-fn the_front_door_averages_treatments_as_they_were() {
+fn front_door_averages_over_observed_treatments() {
     let Data { x, z: m, y, y2, v2, .. } = data();
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
     let (queried, ridge) = (0.7 * kernel(), 0.25);
     // Of each query the weights by which the regression says what intercepts it.
     let mut gram = queried.gram(&column(&x));
     gram.add_diagonal(|_| ridge);
-    let weights: Vec<Vec<f64>> = ASKED
+    let weights: Vec<Vec<f64>> = QUERIES
         .iter()
         .map(|a| lu_solve(&gram, &queried.cross_gram(&column(&x), &column(&[*a])).column(0)))
         .collect();
     let mean_x = mean_of(x.iter().map(|x| features(*x)));
-    let asked: Vec<Vec<f64>> = weights
+    let queries: Vec<Vec<f64>> = weights
         .iter()
-        .map(|own| {
-            let of_m: Vec<f64> =
-                (0..2).map(|k| own.iter().zip(&m).map(|(w, m)| w * features(*m)[k]).sum()).collect();
+        .map(|query_weights| {
+            let of_m: Vec<f64> = (0..2)
+                .map(|k| query_weights.iter().zip(&m).map(|(w, m)| w * features(*m)[k]).sum())
+                .collect();
             outer(&mean_x, &of_m)
         })
         .collect();
     let rows: Vec<Vec<f64>> = x.iter().zip(&m).map(|(x, m)| outer(&features(*x), &features(*m))).collect();
     let led = Led::new(&rows, &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
-    let (b, root) = last(&y2, &v2);
+    let (b, root) = last_study(&y2, &v2);
     let mut stream = Stream(31);
-    let sums = moments(200_000, ASKED.len(), || {
+    let sums = moments(200_000, QUERIES.len(), || {
         let theta = draw(&b, &root, &mut stream);
-        let to = led.drawn(&asked, &mut stream);
+        let to = led.drawn(&queries, &mut stream);
         to.iter().map(|psi| theta[0] + psi[0] * theta[1] + psi[1] * theta[2]).collect()
     });
     let studies = Studies {
@@ -338,18 +342,22 @@ fn the_front_door_averages_treatments_as_they_were() {
         points: column(&y2),
         outcome: v2,
     };
-    let own = StudyParameters { intercepting: Some((queried, ridge)), ..study(true) };
+    let study_parameters = StudyParameters { intercepting: Some((queried, ridge)), ..study(true) };
     agree(
         &studies,
-        &Parameters { studies: vec![own], outcome: outcome(), adjustment: false, landmarks: None },
+        &Parameters {
+            studies: vec![study_parameters],
+            outcome: outcome(),
+            adjustment: false,
+            landmarks: None,
+        },
         &sums,
     );
 }
 
-/// Who is in the study: the effect by covariates that are drawn anew from those of the study, with weights as
-/// the Bayesian bootstrap has them.
+/// Uncertainty of the adjustment is that of covariates reweighted by the Bayesian bootstrap.
 #[test]
-fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
+fn adjustment_uncertainty_matches_the_bayesian_bootstrap() {
     let Data { x, z, y, y2, v2, .. } = data();
     let n = x.len();
     let studies = Studies {
@@ -364,32 +372,32 @@ fn who_is_in_the_study_counts_as_the_bayesian_bootstrap_has_it() {
     };
     let parameters =
         Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: true, landmarks: None };
-    let told = studies.effect(&parameters).unwrap().at(&column(&ASKED)).unwrap();
-    let part = &told.causes.iter().find(|(cause, _)| *cause == UncertaintyCause::Adjustment).unwrap().1;
+    let estimate = studies.effect(&parameters).unwrap().evaluate(&column(&QUERIES)).unwrap();
+    let part = &estimate.causes.iter().find(|(cause, _)| *cause == UncertaintyCause::Adjustment).unwrap().1;
     // What the outcome is at the mediators, by regression, and that by regression on treatment and covariate.
-    let (b, _) = last(&y2, &v2);
+    let (b, _) = last_study(&y2, &v2);
     let h: Vec<f64> = y.iter().map(|y| b[1] + b[2] * y).collect();
     let rows: Vec<Vec<f64>> = x.iter().zip(&z).map(|(x, z)| outer(&features(*x), &features(*z))).collect();
     let (line, _) = regression(&rows, &h, RIDGE);
-    let of = |x: f64, z: f64| -> f64 {
+    let fitted = |x: f64, z: f64| -> f64 {
         outer(&features(x), &features(z)).iter().zip(&line).map(|(a, b)| a * b).sum()
     };
     let mut stream = Stream(3);
-    let sums = moments(200_000, ASKED.len(), || {
+    let sums = moments(200_000, QUERIES.len(), || {
         let weights: Vec<f64> = (0..n).map(|_| -(1.0 - stream.uniform()).ln()).collect();
         let total: f64 = weights.iter().sum();
-        ASKED.iter().map(|a| (0..n).map(|j| weights[j] / total * of(*a, z[j])).sum()).collect()
+        QUERIES.iter().map(|a| (0..n).map(|j| weights[j] / total * fitted(*a, z[j])).sum()).collect()
     });
-    for i in 0..ASKED.len() {
-        for j in 0..ASKED.len() {
+    for i in 0..QUERIES.len() {
+        for j in 0..QUERIES.len() {
             let se = 2.0 * (sums.square[(i, i)] * sums.square[(j, j)] / sums.count).sqrt();
             assert!((part[(i, j)] - sums.square[(i, j)]).abs() < 4.5 * se + 1e-12);
         }
     }
 }
 
-/// Studies of which the first is read through its covariates, or through what intercepts the effect.
-fn given(front_door: bool) -> (Studies, StudyParameters) {
+/// Two studies, of which the first is identified by the back door or by the front door, and its parameters.
+fn two_studies(front_door: bool) -> (Studies, StudyParameters) {
     let Data { x, z, y, y2, v2, .. } = data();
     let route = if front_door {
         IdentificationRoute::FrontDoor(column(&z))
@@ -398,13 +406,13 @@ fn given(front_door: bool) -> (Studies, StudyParameters) {
     };
     let first = Study { treatments: column(&x), route, mediators: column(&y), shared: None };
     let intercepting = front_door.then(|| (Kernel::gaussian(&[1.3]), 0.25));
-    let own = StudyParameters {
+    let study_parameters = StudyParameters {
         treatments: Kernel::gaussian(&[0.9]),
-        others: Some(Kernel::gaussian(&[1.1])),
+        covariates: Some(Kernel::gaussian(&[1.1])),
         ridge: RIDGE,
         intercepting,
     };
-    (Studies { studies: vec![first], points: column(&y2), outcome: v2 }, own)
+    (Studies { studies: vec![first], points: column(&y2), outcome: v2 }, study_parameters)
 }
 
 fn parameters(study: StudyParameters, level: f64, adjustment: bool) -> Parameters {
@@ -416,23 +424,24 @@ fn parameters(study: StudyParameters, level: f64, adjustment: bool) -> Parameter
     Parameters { studies: vec![study], outcome, adjustment, landmarks: None }
 }
 
-/// What is explained has the mean and covariance that are told.
+/// The explained posteriors have the mean and covariance of the estimate.
 #[test]
-fn posteriors_are_what_is_told() {
+fn posteriors_match_the_estimate() {
     for front_door in [false, true] {
         for adjustment in [false, true] {
-            let (studies, own) = given(front_door);
-            let effect = studies.effect(&parameters(own, 0.0, adjustment)).unwrap();
-            let told = effect.at(&column(&ASKED)).unwrap();
+            let (studies, study_parameters) = two_studies(front_door);
+            let effect = studies.effect(&parameters(study_parameters, 0.0, adjustment)).unwrap();
+            let estimate = effect.evaluate(&column(&QUERIES)).unwrap();
             let (weight, model, covariance) = effect.posteriors().unwrap().remove(0);
             let posterior = riesz::Posterior::new(&model, &covariance).unwrap();
-            let at = posterior.functionals_at(&column(&ASKED)).unwrap();
-            let (mean, covariance) = (posterior.mean_of(&at), posterior.covariance(&at).remove(0));
+            let functionals = posterior.functionals_at(&column(&QUERIES)).unwrap();
+            let (mean, covariance) =
+                (posterior.mean_of(&functionals), posterior.covariance(&functionals).remove(0));
             assert_eq!(weight, 1.0);
-            for i in 0..ASKED.len() {
-                assert!((mean[(i, 0)] - told.mean[i]).abs() < 1e-12);
-                (0..ASKED.len()).for_each(|j| {
-                    let (a, b) = (covariance[(i, j)], told.covariance[(i, j)]);
+            for i in 0..QUERIES.len() {
+                assert!((mean[(i, 0)] - estimate.mean[i]).abs() < 1e-12);
+                (0..QUERIES.len()).for_each(|j| {
+                    let (a, b) = (covariance[(i, j)], estimate.covariance[(i, j)]);
                     assert!((a - b).abs() < 1e-10, "{front_door} {adjustment} {i} {j}: {a} {b}");
                 });
             }
@@ -441,73 +450,75 @@ fn posteriors_are_what_is_told() {
 }
 
 #[test]
-fn draws_have_mean_and_covariance() {
+fn draws_have_the_estimated_mean_and_covariance() {
     for front_door in [false, true] {
-        let (studies, own) = given(front_door);
-        let effect = studies.effect(&parameters(own, 0.7, true)).unwrap();
-        let told = effect.at(&column(&ASKED)).unwrap();
-        let drawn = effect.sample(&column(&ASKED), 40_000, 1).unwrap();
-        assert_eq!(drawn.data(), effect.sample(&column(&ASKED), 40_000, 1).unwrap().data());
+        let (studies, study_parameters) = two_studies(front_door);
+        let effect = studies.effect(&parameters(study_parameters, 0.7, true)).unwrap();
+        let estimate = effect.evaluate(&column(&QUERIES)).unwrap();
+        let drawn = effect.sample(&column(&QUERIES), 40_000, 1).unwrap();
+        assert_eq!(drawn.data(), effect.sample(&column(&QUERIES), 40_000, 1).unwrap().data());
         let mut draw = 0;
-        let sums = moments(drawn.cols(), ASKED.len(), || {
+        let sums = moments(drawn.cols(), QUERIES.len(), || {
             draw += 1;
             drawn.column(draw - 1)
         });
-        for i in 0..ASKED.len() {
+        for i in 0..QUERIES.len() {
             let se = (sums.square[(i, i)] / sums.count).sqrt();
-            assert!((told.mean[i] - sums.mean[i]).abs() < 4.5 * se);
-            for j in 0..ASKED.len() {
+            assert!((estimate.mean[i] - sums.mean[i]).abs() < 4.5 * se);
+            for j in 0..QUERIES.len() {
                 let se = 2.5 * (sums.square[(i, i)] * sums.square[(j, j)] / sums.count).sqrt();
-                assert!((told.covariance[(i, j)] - sums.square[(i, j)]).abs() < 4.5 * se);
+                assert!((estimate.covariance[(i, j)] - sums.square[(i, j)]).abs() < 4.5 * se);
             }
         }
     }
 }
 
 #[test]
-fn the_study_itself_is_a_population() {
-    let (studies, own) = given(false);
-    let effect = studies.effect(&parameters(own, 0.7, false)).unwrap();
+fn study_population_reproduces_the_default_effect() {
+    let (studies, study_parameters) = two_studies(false);
+    let effect = studies.effect(&parameters(study_parameters, 0.7, false)).unwrap();
     let z = column(&data().z);
     let n = z.rows();
-    let of = |members: Table, weights: Vec<f64>| {
+    let effect_on = |members: Table, weights: Vec<f64>| {
         effect
             .on_population(&TargetPopulation::Population(members, weights), &STAY)
             .unwrap()
-            .at(&column(&ASKED))
+            .evaluate(&column(&QUERIES))
             .unwrap()
     };
-    let (own, all) = (of(z.clone(), vec![1.0 / n as f64; n]), effect.at(&column(&ASKED)).unwrap());
-    for i in 0..ASKED.len() {
-        assert!((own.mean[i] - all.mean[i]).abs() < 1e-12);
-        assert!((own.covariance[(i, i)] - all.covariance[(i, i)]).abs() < 1e-12);
+    let (on_members, plain) =
+        (effect_on(z.clone(), vec![1.0 / n as f64; n]), effect.evaluate(&column(&QUERIES)).unwrap());
+    for i in 0..QUERIES.len() {
+        assert!((on_members.mean[i] - plain.mean[i]).abs() < 1e-12);
+        assert!((on_members.covariance[(i, i)] - plain.covariance[(i, i)]).abs() < 1e-12);
     }
     // Effects are linear in whom they are on; and of one person that on people like it.
-    let (one, other) = (of(z.select_rows(&[2]), vec![1.0]), of(z.select_rows(&[5]), vec![1.0]));
-    let both = of(z.select_rows(&[2, 5]), vec![0.25, 0.75]);
+    let (first, other) =
+        (effect_on(z.select_rows(&[2]), vec![1.0]), effect_on(z.select_rows(&[5]), vec![1.0]));
+    let mixture = effect_on(z.select_rows(&[2, 5]), vec![0.25, 0.75]);
     let like = effect
-        .on_population(&TargetPopulation::Like(z.select_rows(&[2])), &STAY)
+        .on_population(&TargetPopulation::ConditionalOn(z.select_rows(&[2])), &STAY)
         .unwrap()
-        .at(&column(&ASKED))
+        .evaluate(&column(&QUERIES))
         .unwrap();
-    for i in 0..ASKED.len() {
-        assert!((both.mean[i] - 0.25 * one.mean[i] - 0.75 * other.mean[i]).abs() < 1e-12);
-        assert!((like.mean[i] - one.mean[i]).abs() < 1e-12);
-        assert!((like.covariance[(i, i)] - one.covariance[(i, i)]).abs() < 1e-12);
+    for i in 0..QUERIES.len() {
+        assert!((mixture.mean[i] - 0.25 * first.mean[i] - 0.75 * other.mean[i]).abs() < 1e-12);
+        assert!((like.mean[i] - first.mean[i]).abs() < 1e-12);
+        assert!((like.covariance[(i, i)] - first.covariance[(i, i)]).abs() < 1e-12);
     }
     // The treated have covariates as a regression on treatments says, in whose weights the effect is linear.
     let treated = effect
         .on_population(&TargetPopulation::Treated(column(&[0.6])), &STAY)
         .unwrap()
-        .at(&column(&ASKED))
+        .evaluate(&column(&QUERIES))
         .unwrap();
     assert!((0..3).all(|i| {
         treated.mean[i].is_finite()
             && treated.causes.iter().any(|(c, part)| *c == UncertaintyCause::Adjustment && part[(i, i)] > 0.0)
     }));
-    let bad = |whom: TargetPopulation, words: &str| {
-        let told = effect.on_population(&whom, &STAY).unwrap_err().to_string();
-        assert!(told.contains(words), "{told}");
+    let bad = |population: TargetPopulation, words: &str| {
+        let error = effect.on_population(&population, &STAY).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
     };
     // Of two covariates, those who are like one in the first: everyone with that instead of their own, by a
     // regression of the second on the first.
@@ -518,23 +529,26 @@ fn the_study_itself_is_a_population() {
         [x.column(0), z.column(0)].concat(),
     )
     .unwrap();
-    let (mut studies, mut own) = given(false);
+    let (mut studies, mut study_parameters) = two_studies(false);
     studies.studies[0].route = IdentificationRoute::BackDoor(two.clone());
-    own.others = Some(Kernel::gaussian(&[1.1, 0.7]));
-    let effect_of_two = studies.effect(&parameters(own, 0.7, false)).unwrap();
+    study_parameters.covariates = Some(Kernel::gaussian(&[1.1, 0.7]));
+    let effect_of_two = studies.effect(&parameters(study_parameters, 0.7, false)).unwrap();
     let a = Table::from_column_major(vec![riesz::Column::numeric("a")], 1, vec![0.4]).unwrap();
-    let like =
-        effect_of_two.on_population(&TargetPopulation::Like(a), &STAY).unwrap().at(&column(&ASKED)).unwrap();
-    let each = |j: usize| {
+    let like = effect_of_two
+        .on_population(&TargetPopulation::ConditionalOn(a), &STAY)
+        .unwrap()
+        .evaluate(&column(&QUERIES))
+        .unwrap();
+    let for_person = |j: usize| {
         let person = Table::from_column_major(two.columns().to_vec(), 1, vec![0.4, z.get(j, 0)]).unwrap();
         effect_of_two
             .on_population(&TargetPopulation::Population(person, vec![1.0]), &STAY)
             .unwrap()
-            .at(&column(&ASKED))
+            .evaluate(&column(&QUERIES))
             .unwrap()
     };
     let (low, high) =
-        (0..n).map(|j| each(j).mean[1]).fold((f64::MAX, f64::MIN), |(l, h), m| (l.min(m), h.max(m)));
+        (0..n).map(|j| for_person(j).mean[1]).fold((f64::MAX, f64::MIN), |(l, h), m| (l.min(m), h.max(m)));
     assert!(low < like.mean[1] && like.mean[1] < high, "{low} {} {high}", like.mean[1]);
     assert!(
         like.causes.iter().any(|(cause, part)| *cause == UncertaintyCause::Adjustment && part[(0, 0)] > 0.0)
@@ -542,19 +556,19 @@ fn the_study_itself_is_a_population() {
     bad(TargetPopulation::Population(z.clone(), vec![1.0; n]), "weights of members");
     bad(TargetPopulation::Population(z.clone(), vec![1.0]), "list of weights");
     bad(TargetPopulation::Treated(column(&[0.0, 1.0])), "it is one row");
-    let (studies, own) = given(true);
-    let through = studies.effect(&parameters(own, 0.0, false)).unwrap();
+    let (studies, study_parameters) = two_studies(true);
+    let front_door_effect = studies.effect(&parameters(study_parameters, 0.0, false)).unwrap();
     assert!(
-        through
-            .on_population(&TargetPopulation::Like(z.select_rows(&[2])), &STAY)
+        front_door_effect
+            .on_population(&TargetPopulation::ConditionalOn(z.select_rows(&[2])), &STAY)
             .unwrap_err()
             .to_string()
             .contains("back-door")
     );
 }
 
-/// With a ridge of nothing a study that has the very treatment says the outcome at its mediator, as surely as
-/// the last one (IMP); where the first study has nothing near, all is open and the constant is left.
+/// With almost no ridge, an observed treatment gives the outcome at its mediator with the certainty of the
+/// last study (IMP); far from all rows of the first study only the constant is left.
 #[test]
 fn limits_are_those_of_one_study() {
     let Data { x, y, y2, v2, .. } = data();
@@ -565,42 +579,43 @@ fn limits_are_those_of_one_study() {
         shared: None,
     };
     let studies = Studies { studies: vec![first], points: column(&y2), outcome: v2 };
-    let own = StudyParameters {
+    let study_parameters = StudyParameters {
         treatments: Kernel::gaussian(&[0.05]),
-        others: None,
+        covariates: None,
         ridge: 1e-9,
         intercepting: None,
     };
-    let effect = studies.effect(&parameters(own, 0.0, false)).unwrap();
-    let told = effect.at(&column(&[x[3], 60.0])).unwrap();
-    let part =
-        |cause: UncertaintyCause, i: usize| told.causes.iter().find(|(c, _)| *c == cause).unwrap().1[(i, i)];
+    let effect = studies.effect(&parameters(study_parameters, 0.0, false)).unwrap();
+    let estimate = effect.evaluate(&column(&[x[3], 60.0])).unwrap();
+    let part = |cause: UncertaintyCause, i: usize| {
+        estimate.causes.iter().find(|(c, _)| *c == cause).unwrap().1[(i, i)]
+    };
     assert!(part(UncertaintyCause::Study(0), 0) < 1e-6 && part(UncertaintyCause::Interaction, 0) < 1e-6);
     assert!(
-        told.standing[0].variance_explained_by_first > 0.999
-            && told.standing[1].variance_explained_by_first < 1e-9
+        estimate.support[0].variance_explained_by_first > 0.999
+            && estimate.support[1].variance_explained_by_first < 1e-9
     );
     assert!(
-        (told.standing[0].weight_sum - 1.0).abs() < 1e-6
-            && (told.standing[0].effective_rows - 1.0).abs() < 1e-6
+        (estimate.support[0].weight_sum - 1.0).abs() < 1e-6
+            && (estimate.support[0].effective_rows - 1.0).abs() < 1e-6
     );
     assert!(part(UncertaintyCause::Study(1), 1) < 1e-9 && part(UncertaintyCause::Study(0), 1) > 0.0);
     let mean = studies.outcome.iter().sum::<f64>() / studies.outcome.len() as f64;
-    assert!((told.mean[1] - mean).abs() < 1e-9);
+    assert!((estimate.mean[1] - mean).abs() < 1e-9);
     // The outcome at the mediator of that row, by Gaussian process regression.
-    let rest: Vec<f64> = studies.outcome.iter().map(|t| t - mean).collect();
+    let centred: Vec<f64> = studies.outcome.iter().map(|t| t - mean).collect();
     let kernel = 1.4 * Kernel::gaussian(&[0.8]);
     let mut gram = kernel.gram(&studies.points);
     gram.add_diagonal(|_| NOISE);
     let cross = kernel.cross_gram(&studies.points, &column(&[y[3]])).column(0);
-    let (a, b) = (lu_solve(&gram, &rest), lu_solve(&gram, &cross));
+    let (a, b) = (lu_solve(&gram, &centred), lu_solve(&gram, &cross));
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    assert!((told.mean[0] - mean - dot(&cross, &a)).abs() < 1e-6);
+    assert!((estimate.mean[0] - mean - dot(&cross, &a)).abs() < 1e-6);
     assert!((part(UncertaintyCause::Study(1), 0) - (1.4 - dot(&cross, &b))).abs() < 1e-6);
 }
 
 #[test]
-fn a_fit_finds_what_was_made_and_depends_on_the_seed_alone() {
+fn fit_recovers_the_effect_and_depends_only_on_the_seed() {
     let mut s = Stream(41);
     let n = 80;
     let z: Vec<f64> = (0..n).map(|_| s.normal()).collect();
@@ -615,18 +630,20 @@ fn a_fit_finds_what_was_made_and_depends_on_the_seed_alone() {
         shared: None,
     };
     let studies = Studies { studies: vec![first], points: column(&y2), outcome: t };
-    let fusion = Fusion { draws: 4, ..Fusion::default() };
+    let fusion = CausalFusion { draws: 4, ..CausalFusion::default() };
     let effect = fusion.fit(&studies).unwrap();
-    let told = effect.at(&column(&[-1.0, 0.0, 1.0])).unwrap();
+    let estimate = effect.evaluate(&column(&[-1.0, 0.0, 1.0])).unwrap();
     // With no confounder left the slope is -.8, and not -1.3 as it is seen.
     for (i, x) in [-1.0, 0.0, 1.0].into_iter().enumerate() {
-        let (off, sd) = (told.mean[i] - (3.0 - 0.8 * x), told.covariance[(i, i)].sqrt());
-        assert!(off.abs() < 3.0 * sd && sd < 0.4, "{x}: {off} {sd}");
+        let (error, sd) = (estimate.mean[i] - (3.0 - 0.8 * x), estimate.covariance[(i, i)].sqrt());
+        assert!(error.abs() < 3.0 * sd && sd < 0.4, "{x}: {error} {sd}");
     }
-    let again = with_threads(1, || fusion.fit(&studies).unwrap().at(&column(&[-1.0, 0.0, 1.0])).unwrap());
-    assert_eq!((again.mean, again.covariance.data()), (told.mean, told.covariance.data()));
+    let again =
+        with_threads(1, || fusion.fit(&studies).unwrap().evaluate(&column(&[-1.0, 0.0, 1.0])).unwrap());
+    assert_eq!((again.mean, again.covariance.data()), (estimate.mean, estimate.covariance.data()));
     assert!(
-        told.causes
+        estimate
+            .causes
             .iter()
             .any(|(cause, part)| *cause == UncertaintyCause::Hyperparameters && part[(0, 0)] > 0.0)
     );
@@ -634,12 +651,13 @@ fn a_fit_finds_what_was_made_and_depends_on_the_seed_alone() {
 
 #[test]
 fn bad_studies_are_named() {
-    let (studies, own) = given(false);
+    let (studies, study_parameters) = two_studies(false);
     let bad = |change: &dyn Fn(&mut Studies, &mut Parameters), words: &str| {
-        let (mut studies, mut parameters) = (studies.clone(), parameters(own.clone(), 0.0, false));
+        let (mut studies, mut parameters) =
+            (studies.clone(), parameters(study_parameters.clone(), 0.0, false));
         change(&mut studies, &mut parameters);
-        let told = studies.effect(&parameters).unwrap_err().to_string();
-        assert!(told.contains(words), "{words}: {told}");
+        let error = studies.effect(&parameters).unwrap_err().to_string();
+        assert!(error.contains(words), "{words}: {error}");
     };
     bad(&|s, _| s.studies.clear(), "list of studies");
     bad(&|s, _| s.outcome.truncate(3), "the outcome");
@@ -648,7 +666,7 @@ fn bad_studies_are_named() {
     bad(&|s, _| s.studies[0].route = IdentificationRoute::BackDoor(column(&[1.0])), "covariates of study 1");
     bad(&|_, p| p.studies.clear(), "studies' numbers");
     bad(&|_, p| p.studies[0].ridge = 0.0, "ridge");
-    bad(&|_, p| p.studies[0].others = None, "kernel of covariates");
+    bad(&|_, p| p.studies[0].covariates = None, "kernel of covariates");
     bad(&|_, p| p.outcome.noise = -1.0, "noise");
     bad(&|_, p| p.outcome.intercept_variance = f64::NAN, "level");
     bad(
@@ -659,43 +677,42 @@ fn bad_studies_are_named() {
         "intercepting",
     );
     let constant = Studies { outcome: vec![1.0; studies.outcome.len()], ..studies.clone() };
-    assert!(Fusion::default().fit(&constant).unwrap_err().to_string().contains("nothing to learn"));
+    assert!(CausalFusion::default().fit(&constant).unwrap_err().to_string().contains("nothing to learn"));
 }
 
-/// Covariates of both studies on which the outcome depends: everyone of the first study is led to a place of
-/// the mediator, with a covariate of their own.
+/// Covariates shared by both studies: each person of the first study has a mediator and their own covariate.
 #[test]
-fn shared_covariates_are_everyone_s_own() {
+fn shared_covariates_keep_individual_values() {
     let Data { x, z, y, y2, v2, .. } = data();
     let mut s = Stream(77);
     let w2: Vec<f64> = y2.iter().map(|_| s.normal()).collect();
     let t: Vec<f64> = v2.iter().zip(&w2).zip(&y2).map(|((v, w), y)| v + 0.6 * w * y - 0.4 * w).collect();
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
-    let both = |v: &[f64], w: &[f64]| -> Vec<Vec<f64>> {
+    let outer_products = |v: &[f64], w: &[f64]| -> Vec<Vec<f64>> {
         v.iter().zip(w).map(|(v, w)| outer(&features(*v), &features(*w))).collect()
     };
-    let led = Led::new(&both(&x, &z), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
+    let led = Led::new(&outer_products(&x, &z), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
     // The last study over the features of mediator and covariate.
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let rows: Vec<Vec<f64>> =
-        both(&y2, &w2).into_iter().map(|own| [vec![LEVEL.sqrt()], own].concat()).collect();
+        outer_products(&y2, &w2).into_iter().map(|product| [vec![LEVEL.sqrt()], product].concat()).collect();
     let (b, c) = regression(&rows, &t.iter().map(|t| t - mean).collect::<Vec<_>>(), NOISE);
     let of_outcome = root(&c);
-    let asked: Vec<Vec<f64>> =
-        ASKED.iter().flat_map(|a| z.iter().map(|z| outer(&features(*a), &features(*z)))).collect();
+    let queries: Vec<Vec<f64>> =
+        QUERIES.iter().flat_map(|a| z.iter().map(|z| outer(&features(*a), &features(*z)))).collect();
     let mut stream = Stream(19);
-    let sums = moments(200_000, ASKED.len(), || {
+    let sums = moments(200_000, QUERIES.len(), || {
         let theta = draw(&b, &of_outcome, &mut stream);
-        let to = led.drawn(&asked, &mut stream);
+        let to = led.drawn(&queries, &mut stream);
         let n = z.len();
-        let one = |a: usize| {
+        let mean_outcome = |a: usize| {
             let f = |j: usize| {
-                let own = outer(&to[a * n + j], &features(z[j]));
-                own.iter().zip(&theta[1..]).map(|(p, t)| p * t).sum::<f64>()
+                let product = outer(&to[a * n + j], &features(z[j]));
+                product.iter().zip(&theta[1..]).map(|(p, t)| p * t).sum::<f64>()
             };
             mean + LEVEL.sqrt() * theta[0] + (0..n).map(f).sum::<f64>() / n as f64
         };
-        (0..ASKED.len()).map(one).collect()
+        (0..QUERIES.len()).map(mean_outcome).collect()
     });
     let named = |names: &[&str], columns: &[&[f64]]| {
         let columns_of = names.iter().map(|name| riesz::Column::numeric(*name)).collect();
@@ -712,35 +729,35 @@ fn shared_covariates_are_everyone_s_own() {
         points: named(&["w", "y"], &[&w2, &y2]),
         outcome: t,
     };
-    let of = |j: usize| -> Kernel {
+    let factor = |j: usize| -> Kernel {
         Kernel::constant(1.0) + Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into()
     };
     let mut parameters =
         Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: false, landmarks: None };
     // Not a single term, but a product all the same.
-    parameters.outcome.kernel = of(0) * of(1);
+    parameters.outcome.kernel = factor(0) * factor(1);
     agree(&studies, &parameters, &sums);
     let effect = studies.effect(&parameters).unwrap();
-    let drawn = effect.sample(&column(&ASKED), 20_000, 1).unwrap();
-    let told = effect.at(&column(&ASKED)).unwrap();
+    let drawn = effect.sample(&column(&QUERIES), 20_000, 1).unwrap();
+    let estimate = effect.evaluate(&column(&QUERIES)).unwrap();
     let mean = drawn.row(0).iter().sum::<f64>() / 20_000.0;
-    assert!((mean - told.mean[0]).abs() < 4.5 * (told.covariance[(0, 0)] / 20_000.0).sqrt());
-    let whom = effect
-        .on_population(&TargetPopulation::Like(named(&["w"], &[&[0.0]])), &STAY)
+    assert!((mean - estimate.mean[0]).abs() < 4.5 * (estimate.covariance[(0, 0)] / 20_000.0).sqrt());
+    let error = effect
+        .on_population(&TargetPopulation::ConditionalOn(named(&["w"], &[&[0.0]])), &STAY)
         .unwrap_err()
         .to_string();
-    assert!(whom.contains("share no covariates"), "{whom}");
+    assert!(error.contains("share no covariates"), "{error}");
     parameters.outcome.kernel = Kernel::gaussian(&[0.8, 1.1]) + Kernel::constant(1.0);
     assert!(studies.effect(&parameters).unwrap_err().to_string().contains("kernel of the outcome"));
-    let mut through = studies.clone();
-    through.studies[0].route = IdentificationRoute::Direct;
-    parameters.studies[0].others = None;
-    assert!(through.effect(&parameters).unwrap_err().to_string().contains("shared covariates"));
+    let mut direct = studies.clone();
+    direct.studies[0].route = IdentificationRoute::Direct;
+    parameters.studies[0].covariates = None;
+    assert!(direct.effect(&parameters).unwrap_err().to_string().contains("shared covariates"));
 }
 
-/// How queries stand to studies has no unit.
+/// The support of queries by the studies does not depend on the outcome's unit.
 #[test]
-fn standing_does_not_depend_on_the_outcome_s_unit() {
+fn support_does_not_depend_on_the_outcome_unit() {
     let Data { x, y, y2, v2, v3, t, .. } = data();
     let leads = |from: &[f64], to: &[f64]| Study {
         treatments: column(from),
@@ -749,10 +766,10 @@ fn standing_does_not_depend_on_the_outcome_s_unit() {
         shared: None,
     };
     let chain = Studies { studies: vec![leads(&x, &y), leads(&y2, &v2)], points: column(&v3), outcome: t };
-    let (two, own) = given(true);
+    let (two, front_door) = two_studies(true);
     let plain = StudyParameters { treatments: Kernel::gaussian(&[0.9]), ..study(false) };
-    for (studies, own) in [(chain, vec![plain.clone(), plain]), (two, vec![own])] {
-        let of = |unit: f64| {
+    for (studies, study_parameters) in [(chain, vec![plain.clone(), plain]), (two, vec![front_door])] {
+        let estimate = |unit: f64| {
             let outcome = studies.outcome.iter().map(|t| t * unit).collect();
             let (studies, square) = (Studies { outcome, ..studies.clone() }, unit * unit);
             let outcome = OutcomeGpParameters {
@@ -760,27 +777,34 @@ fn standing_does_not_depend_on_the_outcome_s_unit() {
                 noise: square * NOISE,
                 intercept_variance: square * LEVEL,
             };
-            let parameters = Parameters { studies: own.clone(), outcome, adjustment: true, landmarks: None };
-            studies.effect(&parameters).unwrap().at(&column(&[0.1, 50.0])).unwrap()
+            let parameters =
+                Parameters { studies: study_parameters.clone(), outcome, adjustment: true, landmarks: None };
+            studies.effect(&parameters).unwrap().evaluate(&column(&[0.1, 50.0])).unwrap()
         };
-        let (one, other) = (of(1.0), of(1e3));
-        for (a, b) in one.standing.iter().zip(&other.standing) {
+        let (original, other) = (estimate(1.0), estimate(1e3));
+        for (a, b) in original.support.iter().zip(&other.support) {
             assert!((a.variance_explained_by_first - b.variance_explained_by_first).abs() < 1e-9);
             assert!((a.resolved_by_rest - b.resolved_by_rest).abs() < 1e-9, "{a:?} {b:?}");
         }
-        assert!(one.standing[0].resolved_by_rest > 0.3, "{:?}", one.standing[0]);
+        assert!(original.support[0].resolved_by_rest > 0.3, "{:?}", original.support[0]);
     }
 }
 
 #[test]
-fn what_cannot_be_drawn_or_learnt_is_named() {
-    let (studies, own) = given(false);
-    let effect = studies.effect(&parameters(own.clone(), 0.0, false)).unwrap();
-    let told = effect.sample(&column(&ASKED), usize::MAX / 64, 0).unwrap_err().to_string();
-    assert!(told.contains("number of draws"), "{told}");
-    let unfit = Fusion { level: f64::NAN, ..Fusion::default() };
+fn impossible_draws_and_fits_are_refused() {
+    let (studies, study_parameters) = two_studies(false);
+    let effect = studies.effect(&parameters(study_parameters.clone(), 0.0, false)).unwrap();
+    let error = effect.sample(&column(&QUERIES), usize::MAX / 64, 0).unwrap_err().to_string();
+    assert!(error.contains("number of draws"), "{error}");
+    let unfit = CausalFusion { level: f64::NAN, ..CausalFusion::default() };
     assert!(unfit.fit(&studies).unwrap_err().to_string().contains("level"));
-    let few = Studies { points: column(&[1.0]), outcome: vec![2.0], ..studies.clone() };
-    assert!(few.effect(&parameters(own, 0.0, false)).unwrap_err().to_string().contains("too small"));
-    assert!(Fusion { draws: 2, seed: u64::MAX, ..Fusion::default() }.fit(&studies).is_ok());
+    let single_row = Studies { points: column(&[1.0]), outcome: vec![2.0], ..studies.clone() };
+    assert!(
+        single_row
+            .effect(&parameters(study_parameters, 0.0, false))
+            .unwrap_err()
+            .to_string()
+            .contains("too small")
+    );
+    assert!(CausalFusion { draws: 2, seed: u64::MAX, ..CausalFusion::default() }.fit(&studies).is_ok());
 }

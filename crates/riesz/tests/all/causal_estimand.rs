@@ -3,19 +3,19 @@
 use std::sync::atomic::AtomicBool;
 
 use riesz::causal::{
-    Domain, Effect, Estimand, IdentificationRoute, OutcomeGpParameters, Parameters, Studies, Study,
-    StudyParameters, TargetPopulation, Told, UncertaintyCause,
+    Domain, Effect, EffectEstimate, Estimand, IdentificationRoute, OutcomeGpParameters, Parameters, Studies,
+    Study, StudyParameters, TargetPopulation, UncertaintyCause,
 };
 use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Table};
 
 use crate::common::Stream;
 
 fn table(names: &[&str], columns: &[Vec<f64>]) -> Table {
-    let own = names.iter().map(|name| Column::numeric(*name)).collect();
-    Table::from_column_major(own, columns[0].len(), columns.concat()).unwrap()
+    let headers = names.iter().map(|name| Column::numeric(*name)).collect();
+    Table::from_column_major(headers, columns[0].len(), columns.concat()).unwrap()
 }
 
-/// Of two treatments by way of y, beside a covariate.
+/// The effect of two treatments through the mediator y, with one covariate.
 fn effect() -> Effect {
     let mut s = Stream(11);
     let [a, b, z]: [Vec<f64>; 3] = std::array::from_fn(|_| (0..30).map(|_| 2.0 * s.signed()).collect());
@@ -29,90 +29,92 @@ fn effect() -> Effect {
         shared: None,
     };
     let studies = Studies { studies: vec![study], points: table(&["y"], &[points]), outcome };
-    let own = StudyParameters {
+    let study_parameters = StudyParameters {
         treatments: Kernel::gaussian(&[1.0, 1.5]),
-        others: Some(Kernel::gaussian(&[1.0])),
+        covariates: Some(Kernel::gaussian(&[1.0])),
         ridge: 0.05,
         intercepting: None,
     };
     let outcome =
         OutcomeGpParameters { kernel: Kernel::gaussian(&[1.0]), noise: 0.01, intercept_variance: 1.0 };
-    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: true, landmarks: None }).unwrap()
+    studies
+        .effect(&Parameters { studies: vec![study_parameters], outcome, adjustment: true, landmarks: None })
+        .unwrap()
 }
 
-fn ask(effect: &Effect, estimand: &Estimand, at: &Table) -> Told {
-    let sums = estimand.weights_at(at, effect.treatments()).unwrap();
-    sums.estimate(&effect.at(&sums.treatments).unwrap())
+fn ask(effect: &Effect, estimand: &Estimand, treatments: &Table) -> EffectEstimate {
+    let sums = estimand.weights_at(treatments, effect.treatments()).unwrap();
+    sums.estimate(&effect.evaluate(&sums.treatments).unwrap())
 }
 
 #[test]
 fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
     let effect = effect();
     // Columns are found by name.
-    let at = table(&["b", "a"], &[vec![0.5, -1.0], vec![0.2, 0.9]]);
+    let treatments = table(&["b", "a"], &[vec![0.5, -1.0], vec![0.2, 0.9]]);
     let step = 0.05;
     let slope = Estimand::slope(effect.treatments(), Some("b"), Some(step)).unwrap();
     let base = table(&["a", "b"], &[vec![-0.4], vec![0.1]]);
     let (a, b) = ([0.2, 0.9], [0.5, -1.0]);
-    let ends = |by: f64| [b[0] + by, b[1] + by];
-    let both = [ends(step), ends(-step)].concat();
-    let places = table(&["a", "b"], &[[a, a].concat(), both]);
-    let (told, joint) = (ask(&effect, &slope, &at), effect.at(&places).unwrap());
+    let ends = |shift: f64| [b[0] + shift, b[1] + shift];
+    let shifted = [ends(step), ends(-step)].concat();
+    let places = table(&["a", "b"], &[[a, a].concat(), shifted]);
+    let (slope_estimate, joint) = (ask(&effect, &slope, &treatments), effect.evaluate(&places).unwrap());
     let weight = 0.5 / step;
     let with_base = table(&["a", "b"], &[vec![a[0], a[1], -0.4], vec![b[0], b[1], 0.1]]);
     let (less, level) =
-        (ask(&effect, &Estimand::Contrast(base.clone()), &at), effect.at(&with_base).unwrap());
+        (ask(&effect, &Estimand::Contrast(base.clone()), &treatments), effect.evaluate(&with_base).unwrap());
     for i in 0..2 {
-        assert!((told.mean[i] - weight * (joint.mean[i] - joint.mean[2 + i])).abs() < 1e-12);
+        assert!((slope_estimate.mean[i] - weight * (joint.mean[i] - joint.mean[2 + i])).abs() < 1e-12);
         assert!((less.mean[i] - (level.mean[i] - level.mean[2])).abs() < 1e-12);
         for k in 0..2 {
             let c = &joint.covariance;
-            let own = c[(i, k)] - c[(i, 2 + k)] - c[(2 + i, k)] + c[(2 + i, 2 + k)];
-            assert!((told.covariance[(i, k)] - weight * weight * own).abs() < 1e-9, "{i} {k}");
+            let expected = c[(i, k)] - c[(i, 2 + k)] - c[(2 + i, k)] + c[(2 + i, 2 + k)];
+            assert!((slope_estimate.covariance[(i, k)] - weight * weight * expected).abs() < 1e-9, "{i} {k}");
             let c = &level.covariance;
-            let own = c[(i, k)] - c[(i, 2)] - c[(2, k)] + c[(2, 2)];
-            assert!((less.covariance[(i, k)] - own).abs() < 1e-12, "{i} {k}");
+            let expected = c[(i, k)] - c[(i, 2)] - c[(2, k)] + c[(2, 2)];
+            assert!((less.covariance[(i, k)] - expected).abs() < 1e-12, "{i} {k}");
         }
-        for found in [&told, &less] {
-            let sum: f64 = found.causes.iter().map(|(_, part)| part[(i, i)]).sum();
-            assert!((sum - found.covariance[(i, i)]).abs() < 1e-9);
+        for estimate in [&slope_estimate, &less] {
+            let sum: f64 = estimate.causes.iter().map(|(_, part)| part[(i, i)]).sum();
+            assert!((sum - estimate.covariance[(i, i)]).abs() < 1e-9);
         }
-        let least = joint.standing[i].effective_rows.min(joint.standing[2 + i].effective_rows);
-        assert_eq!(told.standing[i].effective_rows, least);
+        let smallest = joint.support[i].effective_rows.min(joint.support[2 + i].effective_rows);
+        assert_eq!(slope_estimate.support[i].effective_rows, smallest);
     }
-    let causes: Vec<UncertaintyCause> = told.causes.iter().map(|own| own.0).collect();
+    let causes: Vec<UncertaintyCause> = slope_estimate.causes.iter().map(|entry| entry.0).collect();
     assert!(causes.is_sorted() && causes.contains(&UncertaintyCause::Adjustment));
     // What is told row by row is the same, and so are draws and what another row would take away.
-    for (estimand, found) in [(&slope, &told), (&Estimand::Contrast(base), &less)] {
-        let each = effect.pointwise(&at, estimand).unwrap();
-        assert_eq!(each.mean, found.mean);
-        let sums = estimand.weights_at(&at, effect.treatments()).unwrap();
+    for (estimand, estimate) in [(&slope, &slope_estimate), (&Estimand::Contrast(base), &less)] {
+        let pointwise = effect.pointwise(&treatments, estimand).unwrap();
+        assert_eq!(pointwise.mean, estimate.mean);
+        let sums = estimand.weights_at(&treatments, effect.treatments()).unwrap();
         let drawn = effect.sample(&sums.treatments, 50, 3).unwrap();
-        let own = sums.rows(&drawn);
+        let actual = sums.rows(&drawn);
         let by_hand = |i: usize, d: usize| {
             sums.terms[i].iter().map(|(place, weight)| weight * drawn[(*place, d)]).sum::<f64>()
         };
-        assert!((0..2).all(|i| (0..50).all(|d| (own[(i, d)] - by_hand(i, d)).abs() < 1e-9)));
+        assert!((0..2).all(|i| (0..50).all(|d| (actual[(i, d)] - by_hand(i, d)).abs() < 1e-9)));
         let row = table(&["y"], &[vec![0.4, -1.0]]);
         let taken = effect.share_taken(&sums, 1, &row).unwrap();
-        let variance = found.covariance[(0, 0)] + found.covariance[(1, 1)];
+        let variance = estimate.covariance[(0, 0)] + estimate.covariance[(1, 1)];
         for (j, share) in taken.iter().enumerate() {
-            let of = |i: usize| {
-                let mut by = Matrix::zeros(1, sums.treatments.rows());
-                sums.terms[i].iter().for_each(|(place, weight)| by.row_mut(0)[*place] = *weight);
-                effect.variance_reduction_per_row(&sums.treatments, &by, 1, &row).unwrap()[(0, j)]
+            let reduction = |i: usize| {
+                let mut weights = Matrix::zeros(1, sums.treatments.rows());
+                sums.terms[i].iter().for_each(|(place, weight)| weights.row_mut(0)[*place] = *weight);
+                effect.variance_reduction_per_row(&sums.treatments, &weights, 1, &row).unwrap()[(0, j)]
             };
-            assert!((share - (of(0) + of(1)) / variance).abs() < 1e-12);
+            assert!((share - (reduction(0) + reduction(1)) / variance).abs() < 1e-12);
         }
     }
 }
 
 /// A small step's slope is the derivative of the mean, which is a sum of Gaussian bumps.
 #[test]
-fn the_usual_step_is_small() {
+fn default_step_approximates_the_derivative() {
     let effect = effect();
-    let at = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
-    let usual = ask(&effect, &Estimand::slope(effect.treatments(), Some("a"), None).unwrap(), &at);
+    let treatments = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
+    let usual = ask(&effect, &Estimand::slope(effect.treatments(), Some("a"), None).unwrap(), &treatments);
     let (_, model, _) = effect.posteriors().unwrap().remove(0);
     let value = |x: f64| model.predict(&table(&["a", "b"], &[vec![x], vec![-0.2]])).unwrap().data()[0];
     let tiny = 1e-5;
@@ -122,10 +124,10 @@ fn the_usual_step_is_small() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_named() {
+fn invalid_estimands_are_refused() {
     let effect = effect();
     let studied = effect.treatments();
-    let refused = |found: riesz::Result<Estimand>| found.unwrap_err().to_string();
+    let refused = |result: riesz::Result<Estimand>| result.unwrap_err().to_string();
     assert!(refused(Estimand::slope(studied, None, None)).contains("it is by one of the treatments, a, b"));
     assert!(refused(Estimand::slope(studied, Some("c"), None)).contains("slope = c"));
     assert!(refused(Estimand::slope(studied, Some("a"), Some(0.0))).contains("step of a slope = 0"));
@@ -135,7 +137,7 @@ fn what_cannot_be_asked_is_named() {
     assert!(refused(Estimand::slope(&kind, None, None)).contains("categorical"));
     let two = Estimand::Contrast(studied.select_rows(&[0, 1]));
     assert!(matches!(two.weights_at(studied, studied), Err(Error::Shape { .. })));
-    let bounds = |table: &Table, name: &str| Domain::near(table, &[(name.into(), (0.0, 1.0))]);
+    let bounds = |table: &Table, name: &str| Domain::from_bounds(table, &[(name.into(), (0.0, 1.0))]);
     assert!(bounds(&kind, "kind").unwrap_err().to_string().contains("all its levels are tried"));
     assert!(bounds(studied, "c").unwrap_err().to_string().contains("the treatments are a, b"));
     let Domain::Between(pairs) = bounds(studied, "b").unwrap() else { panic!("bounds") };
@@ -144,16 +146,22 @@ fn what_cannot_be_asked_is_named() {
 }
 
 #[test]
-fn members_count_by_their_share() {
+fn members_are_weighted_by_their_share() {
     let effect = effect();
     let members = table(&["z"], &[vec![0.5, -1.0]]);
-    let at = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
-    let of = |whom: TargetPopulation| {
-        effect.on_population(&whom, &AtomicBool::new(false)).unwrap().at(&at).unwrap().mean[0]
+    let treatments = table(&["a", "b"], &[vec![0.3], vec![-0.2]]);
+    let effect_on = |population: TargetPopulation| {
+        effect
+            .on_population(&population, &AtomicBool::new(false))
+            .unwrap()
+            .evaluate(&treatments)
+            .unwrap()
+            .mean[0]
     };
-    let one = |i: usize| of(TargetPopulation::members(members.select_rows(&[i]), &[7.0]).unwrap());
-    let both = of(TargetPopulation::members(members.clone(), &[2.0, 6.0]).unwrap());
-    assert!((both - 0.25 * one(0) - 0.75 * one(1)).abs() < 1e-12);
+    let member_effect =
+        |i: usize| effect_on(TargetPopulation::members(members.select_rows(&[i]), &[7.0]).unwrap());
+    let mixture = effect_on(TargetPopulation::members(members.clone(), &[2.0, 6.0]).unwrap());
+    assert!((mixture - 0.25 * member_effect(0) - 0.75 * member_effect(1)).abs() < 1e-12);
     for (counts, words) in [
         (vec![1.0], "list of weights"),
         (vec![-1.0, 2.0], "weights of members = -1"),

@@ -1,5 +1,4 @@
-//! Graphs in the formats of other packages: random graphs written in each format read back, and what is wrong
-//! with a text is told by format, line and remedy.
+//! Graphs in the formats of other packages: random graphs read back, and errors by format, line and remedy.
 
 use riesz::causal::Graph;
 
@@ -27,14 +26,15 @@ impl Drawn {
         Self { latent, arrows: owned(graph.arrows()), confounded: owned(graph.confounded()), names }
     }
 
-    /// What the graph says, whatever the order of its variables.
-    fn says(&self) -> [Vec<String>; 4] {
-        let both = |(a, b): &(String, String)| if a < b { format!("{a} {b}") } else { format!("{b} {a}") };
+    /// The content of the graph, whatever the order of its variables.
+    fn content(&self) -> [Vec<String>; 4] {
+        let unordered =
+            |(a, b): &(String, String)| if a < b { format!("{a} {b}") } else { format!("{b} {a}") };
         sorted([
             self.names.clone(),
             self.latent.clone(),
             self.arrows.iter().map(|(a, b)| format!("{a} {b}")).collect(),
-            self.confounded.iter().map(both).collect(),
+            self.confounded.iter().map(unordered).collect(),
         ])
     }
 }
@@ -44,7 +44,7 @@ fn sorted(mut lists: [Vec<String>; 4]) -> [Vec<String>; 4] {
     lists
 }
 
-fn says(graph: &Graph) -> [Vec<String>; 4] {
+fn graph_content(graph: &Graph) -> [Vec<String>; 4] {
     let owned = |pairs: Vec<(&str, &str)>| {
         pairs.into_iter().map(|(a, b)| (a.to_string(), b.to_string())).collect::<Vec<_>>()
     };
@@ -54,11 +54,11 @@ fn says(graph: &Graph) -> [Vec<String>; 4] {
         arrows: owned(graph.arrows()),
         confounded: owned(graph.confounded()),
     }
-    .says()
+    .content()
 }
 
 fn place(drawn: &Drawn, name: &str) -> usize {
-    drawn.names.iter().position(|own| own == name).unwrap()
+    drawn.names.iter().position(|other| other == name).unwrap()
 }
 
 fn gml(drawn: &Drawn) -> String {
@@ -67,9 +67,9 @@ fn gml(drawn: &Drawn) -> String {
         let latent = if drawn.latent.contains(name) { " observed \"no\"" } else { "" };
         text += &format!("  node [\n    id {}\n    label \"{name}\"{latent}\n  ]\n", i + 3);
     }
-    let edge = |(a, b): &(String, String), more: &str| {
+    let edge = |(a, b): &(String, String), attributes: &str| {
         let (a, b) = (place(drawn, a) + 3, place(drawn, b) + 3);
-        format!("  edge [ source {a} target {b} key 0 {more} graphics [ width 1.5 ] ]\n")
+        format!("  edge [ source {a} target {b} key 0 {attributes} graphics [ width 1.5 ] ]\n")
     };
     text += &drawn.arrows.iter().map(|e| edge(e, "")).collect::<String>();
     text += &drawn.confounded.iter().map(|e| edge(e, "dir \"both\"")).collect::<String>();
@@ -81,7 +81,7 @@ fn json(drawn: &Drawn) -> String {
         .names
         .iter()
         .map(|name| serde_json::json!({ "id": name, "latent": drawn.latent.contains(name) }));
-    let edge = |(a, b): &(String, String), both: bool| serde_json::json!({ "source": a, "target": b, "key": 0, "bidirected": both });
+    let edge = |(a, b): &(String, String), is_bidirected: bool| serde_json::json!({ "source": a, "target": b, "key": 0, "bidirected": is_bidirected });
     let edges =
         drawn.arrows.iter().map(|e| edge(e, false)).chain(drawn.confounded.iter().map(|e| edge(e, true)));
     let nodes: Vec<_> = nodes.collect();
@@ -115,17 +115,17 @@ fn lingam(drawn: &Drawn) -> String {
 
 fn causal_learn(drawn: &Drawn) -> String {
     csv(drawn, "", |a, b| {
-        let both = has(&drawn.confounded, a, b) || has(&drawn.confounded, b, a);
+        let is_confounded = has(&drawn.confounded, a, b) || has(&drawn.confounded, b, a);
         match () {
             () if has(&drawn.arrows, a, b) => "-1".into(),
-            () if has(&drawn.arrows, b, a) || both => "1".into(),
+            () if has(&drawn.arrows, b, a) || is_confounded => "1".into(),
             () => "0".into(),
         }
     })
 }
 
-fn parents<'d>(drawn: &'d Drawn, of: &str) -> Vec<&'d str> {
-    drawn.arrows.iter().filter(|(_, b)| b == of).map(|(a, _)| a.as_str()).collect()
+fn parents<'d>(drawn: &'d Drawn, child: &str) -> Vec<&'d str> {
+    drawn.arrows.iter().filter(|(_, b)| b == child).map(|(a, _)| a.as_str()).collect()
 }
 
 fn bnlearn(drawn: &Drawn) -> String {
@@ -142,9 +142,10 @@ fn bif(drawn: &Drawn) -> String {
         text += &format!("variable {name} {{\n  type discrete [ 2 ] {{ no, yes }};\n}}\n");
     }
     for name in &drawn.names {
-        let some = parents(drawn, name);
-        let given = if some.is_empty() { String::new() } else { format!(" | {}", some.join(", ")) };
-        text += &format!("probability ( {name}{given} ) {{\n  table 0.5, 0.5; /* {{ */\n}}\n");
+        let parent_names = parents(drawn, name);
+        let conditioning =
+            if parent_names.is_empty() { String::new() } else { format!(" | {}", parent_names.join(", ")) };
+        text += &format!("probability ( {name}{conditioning} ) {{\n  table 0.5, 0.5; /* {{ */\n}}\n");
     }
     text
 }
@@ -152,11 +153,11 @@ fn bif(drawn: &Drawn) -> String {
 fn lavaan(drawn: &Drawn) -> String {
     let mut text = "# a model\n".to_string();
     for name in drawn.names.iter().filter(|name| !drawn.latent.contains(name)) {
-        let some: Vec<String> = parents(drawn, name).iter().map(|parent| format!("b*{parent}")).collect();
-        text += &if some.is_empty() {
+        let terms: Vec<String> = parents(drawn, name).iter().map(|parent| format!("b*{parent}")).collect();
+        text += &if terms.is_empty() {
             format!("{name} ~~ {name}\n")
         } else {
-            format!("{name} ~ 1 + {}\n", some.join(" +\n  "))
+            format!("{name} ~ 1 + {}\n", terms.join(" +\n  "))
         };
     }
     for (a, b) in &drawn.confounded {
@@ -176,10 +177,10 @@ fn tetrad(drawn: &Drawn) -> String {
     text + "\nGraph Attributes:\nScore: -3.5\n"
 }
 
-fn arrows(drawn: &Drawn, right: &str, both: &str) -> String {
+fn arrows(drawn: &Drawn, right: &str, bidirected: &str) -> String {
     let mut text = drawn.names.join("\n");
     drawn.arrows.iter().for_each(|(a, b)| text += &format!("\n{a}{right}{b}"));
-    drawn.confounded.iter().for_each(|(a, b)| text += &format!("; {a}{both}{b}"));
+    drawn.confounded.iter().for_each(|(a, b)| text += &format!("; {a}{bidirected}{b}"));
     text
 }
 
@@ -216,7 +217,7 @@ fn random_graphs_read_back_in_each_format() {
             }
             let text = write(&drawn);
             let graph = Graph::parse(&text).unwrap_or_else(|e| panic!("{format}: {e}\n{text}"));
-            assert_eq!(says(&graph), drawn.says(), "{format}:\n{text}");
+            assert_eq!(graph_content(&graph), drawn.content(), "{format}:\n{text}");
             assert_eq!(graph.to_string().parse::<Graph>().unwrap(), graph, "{format}:\n{text}");
             let windows = text.replace('\n', "\r\n");
             assert_eq!(Graph::parse(&format!("\u{feff}{windows}")).unwrap(), graph, "{format}:\n{windows}");
@@ -234,8 +235,11 @@ fn texts_of_other_packages_are_read() {
         // DoWhy's.
         "graph[directed 1 node[ id \"Z\" label \"Z\"]node[ id \"X\" label \"X\"] node[ id \"Y\" label \"Y\"]\
          edge[source \"Z\" target \"X\"]edge[source \"Z\" target \"Y\"] edge[source \"X\" target \"Y\"]]",
-        "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \"X\"}, {\"id\": \"Y\"}], \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
-        "{\"directed\": true, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \"X\"}, {\"id\": \"Y\"}], \"links\": [{\"source\": 0, \"target\": 1}, {\"source\": 0, \"target\": 2}, {\"source\": 1, \"target\": 2}]}",
+        "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \
+         \"X\"}, {\"id\": \"Y\"}], \"links\": [{\"source\": \"Z\", \"target\": \"X\"}, {\"source\": \"Z\", \
+         \"target\": \"Y\"}, {\"source\": \"X\", \"target\": \"Y\"}]}",
+        "{\"directed\": true, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \"X\"}, {\"id\": \"Y\"}], \"links\": \
+         [{\"source\": 0, \"target\": 1}, {\"source\": 0, \"target\": 2}, {\"source\": 1, \"target\": 2}]}",
         "[Z][X|Z][Y|X:Z]",
         "[Z]\n[X|Z]\n[Y|X:Z]\n",
         ",Z,X,Y\nZ,0,1,1\nX,0,0,1\nY,0,0,0\n",
@@ -257,7 +261,7 @@ fn texts_of_other_packages_are_read() {
         "Z; X<--Z; Y ← X; Y<---Z",
     ] {
         let graph = Graph::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        assert_eq!(says(&graph), says(&expected), "{text}");
+        assert_eq!(graph_content(&graph), graph_content(&expected), "{text}");
     }
     // Names that are words of a format.
     for text in
@@ -267,23 +271,23 @@ fn texts_of_other_packages_are_read() {
     }
     let measured = Graph::parse("F =~ a + b\nc ~ F\na ~~ 0*c\nb ~~ c").unwrap();
     assert_eq!(
-        says(&measured),
-        says(&Graph::parse("dag { F [latent]; F -> a F -> b F -> c b <-> c }").unwrap())
+        graph_content(&measured),
+        graph_content(&Graph::parse("dag { F [latent]; F -> a F -> b F -> c b <-> c }").unwrap())
     );
     let product = Graph::parse("y ~ x:z").unwrap();
-    assert_eq!(says(&product), says(&Graph::parse("x -> y; z -> y").unwrap()));
+    assert_eq!(graph_content(&product), graph_content(&Graph::parse("x -> y; z -> y").unwrap()));
     let entity =
         Graph::parse("graph [ directed 1 node [ id 0 label \"say &quot;hi&#33;&quot;\" ] ]").unwrap();
     assert_eq!(entity.variables(), ["say \"hi!\""]);
-    let unsure = Graph::parse(",X,Y\nX,0,1\nY,0,0\n").unwrap();
-    assert!(unsure.note().unwrap().contains("rows are taken for causes of columns"));
-    for sure in ["from,X,Y\nX,0,1\nY,0,0\n", "to,X,Y\nX,0,1\nY,0,0\n", ",X,Y\nX,0,-1\nY,1,0\n", "X -> Y"] {
-        assert_eq!(Graph::parse(sure).unwrap().note(), None, "{sure}");
+    let ambiguous = Graph::parse(",X,Y\nX,0,1\nY,0,0\n").unwrap();
+    assert!(ambiguous.note().unwrap().contains("rows are taken for causes of columns"));
+    for text in ["from,X,Y\nX,0,1\nY,0,0\n", "to,X,Y\nX,0,1\nY,0,0\n", ",X,Y\nX,0,-1\nY,1,0\n", "X -> Y"] {
+        assert_eq!(Graph::parse(text).unwrap().note(), None, "{text}");
     }
 }
 
 #[test]
-fn texts_that_are_no_graph_are_told_by_format_line_and_remedy() {
+fn errors_name_format_line_and_remedy() {
     for (text, expected) in [
         (
             "graph [\n node [ id 0 label \"X\" ] ]",
@@ -305,7 +309,8 @@ fn texts_that_are_no_graph_are_told_by_format_line_and_remedy() {
         ("{\"directed\": true}", "JSON graph, line 1: there are no lists 'nodes' and 'links'"),
         ("[[\"X\", \"Y\"]]", "JSON graph, line 1: there are no lists"),
         (
-            "{\"directed\": true, \"nodes\": [{\"id\": \"X\"}], \"links\": [{\"source\": \"X\", \"target\": \"W\"}]}",
+            "{\"directed\": true, \"nodes\": [{\"id\": \"X\"}], \"links\": [{\"source\": \"X\", \"target\": \
+             \"W\"}]}",
             "edge 1 has the target 'W', which is no node's id",
         ),
         ("[X][Y|X", "bnlearn model string, line 1: a square bracket is not closed: add ]"),
@@ -353,7 +358,7 @@ fn texts_that_are_no_graph_are_told_by_format_line_and_remedy() {
         ("a -- b", "graph, line 1: an edge needs a direction"),
         ("[A|B][B|A]", "the graph has a cycle, "),
     ] {
-        let told = Graph::parse(text).unwrap_err().to_string();
-        assert!(told.contains(expected), "{text}\n{told}");
+        let error = Graph::parse(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}\n{error}");
     }
 }

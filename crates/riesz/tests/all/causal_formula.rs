@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use riesz::causal::{EffectFormula, Formula, Graph, Hedge, effect_formula};
 
 use crate::causal_graph::{Net, Set, below, draw, names, number};
-use crate::causal_worlds::{joint, mask, share, states, tables};
+use crate::causal_simulations::{joint, mask, share, states, tables};
 use crate::common::Stream;
 
 /// The value of a formula where the variables have the bits of `state`; `seen` is the observed joint
@@ -14,9 +14,9 @@ use crate::common::Stream;
 pub fn value(formula: &Formula, definitions: &[Formula], seen: &[f64], state: usize) -> f64 {
     let part = |part: &Formula, state: usize| value(part, definitions, seen, state);
     match formula {
-        Formula::Probability { of, given } => {
-            let (of, given) = (mask(of), mask(given));
-            share(seen, of | given, state) / share(seen, given, state)
+        Formula::Probability { variables, conditioning } => {
+            let (joint_mask, conditioning_mask) = (mask(variables), mask(conditioning));
+            share(seen, joint_mask | conditioning_mask, state) / share(seen, conditioning_mask, state)
         }
         Formula::Sum { over, body } => {
             let over = mask(over);
@@ -49,8 +49,8 @@ fn projected(net: &Net, measured: &Set) -> (Edges, Edges) {
     let mut ways = BTreeMap::new();
     for a in 0..net.nodes {
         for &b in measured.iter().filter(|&&b| b != a) {
-            let found = net.paths(a, b).into_iter().any(|path| inner(&path) && forward(&path));
-            ways.insert((a, b), found);
+            let has_path = net.paths(a, b).into_iter().any(|path| inner(&path) && forward(&path));
+            ways.insert((a, b), has_path);
         }
     }
     let way = |a: usize, b: usize| ways.get(&(a, b)) == Some(&true);
@@ -69,13 +69,13 @@ fn projected(net: &Net, measured: &Set) -> (Edges, Edges) {
 }
 
 fn reached(from: &Set, edges: &[(usize, usize)]) -> Set {
-    let mut all = from.clone();
+    let mut reachable = from.clone();
     loop {
-        let more: Set = edges.iter().filter(|e| all.contains(&e.0)).map(|e| e.1).collect();
-        if more.is_subset(&all) {
-            return all;
+        let neighbours: Set = edges.iter().filter(|e| reachable.contains(&e.0)).map(|e| e.1).collect();
+        if neighbours.is_subset(&reachable) {
+            return reachable;
         }
-        all.extend(more);
+        reachable.extend(neighbours);
     }
 }
 
@@ -90,17 +90,18 @@ fn assert_hedge(net: &Net, measured: &Set, x: &Set, y: &Set, hedge: &Hedge) {
     assert!(smaller.is_subset(&larger) && smaller.is_disjoint(x) && larger.is_subset(measured));
     assert_eq!(numbers(&hedge.treatments), &larger & x);
     assert!(!hedge.treatments.is_empty());
-    let within = |set: &Set| -> Edges {
+    let edges_in = |set: &Set| -> Edges {
         edges.iter().filter(|e| set.contains(&e.0) && set.contains(&e.1)).copied().collect()
     };
     for set in [&larger, &smaller] {
-        let both: Vec<(usize, usize)> = within(set).into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        let directed: Vec<(usize, usize)> =
+            edges_in(set).into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
         let first = set.iter().next().copied().into_iter().collect();
-        assert_eq!(&reached(&first, &both), set, "hidden common causes connect each set");
+        assert_eq!(&reached(&first, &directed), set, "hidden common causes connect each set");
     }
     let named: Edges =
         hedge.confounded.iter().map(|(a, b)| (number(a).min(number(b)), number(a).max(number(b)))).collect();
-    assert_eq!(named, within(&larger));
+    assert_eq!(named, edges_in(&larger));
     let back = |inside: &dyn Fn(usize) -> bool, cut: &Set| -> Vec<(usize, usize)> {
         let kept = arrows.iter().filter(|e| inside(e.0) && inside(e.1) && !cut.contains(&e.1));
         kept.map(|&(a, b)| (b, a)).collect()
@@ -118,14 +119,14 @@ struct Parities {
 }
 
 impl Parities {
-    /// How often each state occurs among all throws of the coins.
+    /// The number of occurrences of each state among all throws of the coins.
     fn counts(&self, forced: &BTreeMap<usize, usize>) -> BTreeMap<usize, usize> {
         let mut counts = BTreeMap::new();
         for coins in 0..1_usize << self.coins {
             let mut state = 0_usize;
             for &v in &self.order {
-                let (own, parents) = &self.terms[&v];
-                let sum = own.iter().map(|c| coins >> c & 1).sum::<usize>()
+                let (own_coins, parents) = &self.terms[&v];
+                let sum = own_coins.iter().map(|c| coins >> c & 1).sum::<usize>()
                     + parents.iter().map(|p| state >> p & 1).sum::<usize>();
                 state |= forced.get(&v).copied().unwrap_or(sum % 2) << v;
             }
@@ -138,17 +139,17 @@ impl Parities {
 /// Two models of Shpitser and Pearl's proof that a hedge excludes identification; `None` where a way from the
 /// smaller set to the outcomes passes the larger one. They are models of a graph that measured all variables.
 fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Parities; 2]> {
-    let all: Set = (0..net.variables).collect();
-    let (arrows, edges) = projected(net, &all);
+    let variables: Set = (0..net.variables).collect();
+    let (arrows, edges) = projected(net, &variables);
     let (larger, smaller) = (numbers(&hedge.larger), numbers(&hedge.smaller));
-    let mut order: Vec<usize> = all.iter().copied().collect();
-    order.sort_by_key(|&v| all.iter().filter(|&&u| net.descendants(&[u].into()).contains(&v)).count());
+    let mut order: Vec<usize> = variables.iter().copied().collect();
+    order.sort_by_key(|&v| variables.iter().filter(|&&u| net.descendants(&[u].into()).contains(&v)).count());
     // A spanning tree of coins, first of the smaller set.
     let mut tree: Vec<(usize, usize)> = Vec::new();
     for part in [&smaller, &larger] {
         for &(a, b) in edges.iter().filter(|e| part.contains(&e.0) && part.contains(&e.1)) {
-            let both: Vec<(usize, usize)> = tree.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
-            if !reached(&[a].into(), &both).contains(&b) {
+            let directed: Vec<(usize, usize)> = tree.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+            if !reached(&[a].into(), &directed).contains(&b) {
                 tree.push((a, b));
             }
         }
@@ -162,7 +163,7 @@ fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Pari
         child.extend(next.map(|w| (v, w)));
     }
     let mut open: Vec<usize> = smaller.iter().copied().filter(|v| !child.contains_key(v)).collect();
-    let to_outcome = net.without(x, &Set::new());
+    let to_outcome = net.without_arrows(x, &Set::new());
     let leads = |v: usize| !to_outcome.descendants(&[v].into()).is_disjoint(y);
     while let Some(v) = open.pop() {
         if y.contains(&v) || child.contains_key(&v) {
@@ -194,10 +195,10 @@ type Counts = BTreeMap<&'static str, usize>;
 /// model, a hedge by its definition and by two models.
 fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &mut Counts) {
     let (graph, variables) = (net.graph(), net.variables);
-    let found = effect_formula(&graph, &names(x), &names(y), &names(measured)).unwrap();
+    let result = effect_formula(&graph, &names(x), &names(y), &names(measured)).unwrap();
     let (dose, outcome) = (mask(&names(x)), mask(&names(y)));
     let forced = |set: usize| x.iter().map(|&v| (v, set >> v & 1)).collect::<BTreeMap<usize, usize>>();
-    let formula = match found {
+    let formula = match result {
         Ok(formula) => formula,
         Err(hedge) => {
             *counts.entry("hedge").or_default() += 1;
@@ -205,8 +206,8 @@ fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &m
             if measured.len() < variables {
                 return;
             }
-            let Some([one, two]) = indistinguishable(net, x, y, &hedge) else { return };
-            assert_eq!(one.counts(&BTreeMap::new()), two.counts(&BTreeMap::new()), "{graph}: {hedge:?}");
+            let Some([first, two]) = indistinguishable(net, x, y, &hedge) else { return };
+            assert_eq!(first.counts(&BTreeMap::new()), two.counts(&BTreeMap::new()), "{graph}: {hedge:?}");
             let effect = |model: &Parities, set: usize| {
                 let mut effect: BTreeMap<usize, usize> = BTreeMap::new();
                 for (state, count) in model.counts(&forced(set)) {
@@ -214,7 +215,7 @@ fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &m
                 }
                 effect
             };
-            let differ = states(dose).into_iter().any(|set| effect(&one, set) != effect(&two, set));
+            let differ = states(dose).into_iter().any(|set| effect(&first, set) != effect(&two, set));
             assert!(differ, "{graph}: {hedge:?}");
             *counts.entry("two models").or_default() += 1;
             return;
@@ -250,22 +251,23 @@ fn formulas_give_the_effect_and_hedges_exclude_one() {
         let variables = 3 + round % 4;
         let hidden = (round / 4) % (variables + 1);
         let net = Net::random(&mut s, variables, 0.5, hidden.min(variables * (variables - 1) / 2));
-        let all: Set = (0..variables).collect();
+        let nodes: Set = (0..variables).collect();
         let mut y: Set = [below(&mut s, variables)].into();
         if round % 5 == 0 {
             y.extend([below(&mut s, variables)]);
         }
-        let rest = &all - &y;
-        let mut x = draw(&mut s, &rest, if round % 3 == 0 { 0.5 } else { 0.2 });
-        x.extend(rest.iter().copied().nth(below(&mut s, rest.len().max(1))));
+        let candidates = &nodes - &y;
+        let mut x = draw(&mut s, &candidates, if round % 3 == 0 { 0.5 } else { 0.2 });
+        x.extend(candidates.iter().copied().nth(below(&mut s, candidates.len().max(1))));
         if x.is_empty() {
             continue;
         }
-        let measured = if round % 2 == 0 { all.clone() } else { &(&draw(&mut s, &all, 0.7) | &x) | &y };
+        let measured = if round % 2 == 0 { nodes.clone() } else { &(&draw(&mut s, &nodes, 0.7) | &x) | &y };
         check(&net, &x, &y, &measured, &mut s, &mut counts);
     }
-    for (kind, least) in [("hedge", 300), ("two models", 200), ("formula", 1000), ("bound treatment", 20)] {
-        assert!(counts.get(kind).is_some_and(|&n| n >= least), "{kind}: {counts:?}");
+    for (kind, min_count) in [("hedge", 300), ("two models", 200), ("formula", 1000), ("bound treatment", 20)]
+    {
+        assert!(counts.get(kind).is_some_and(|&n| n >= min_count), "{kind}: {counts:?}");
     }
 }
 
@@ -311,22 +313,22 @@ const PUBLISHED: [Published; 14] = [
 ];
 
 fn net(variables: usize, arrows: &[(usize, usize)], edges: &[(usize, usize)]) -> Net {
-    let mut all: Edges = arrows.iter().copied().collect();
+    let mut all_arrows: Edges = arrows.iter().copied().collect();
     let hidden = edges.iter().enumerate();
-    all.extend(hidden.flat_map(|(k, &(a, b))| [(variables + k, a), (variables + k, b)]));
-    Net { variables, nodes: variables + edges.len(), arrows: all }
+    all_arrows.extend(hidden.flat_map(|(k, &(a, b))| [(variables + k, a), (variables + k, b)]));
+    Net { variables, nodes: variables + edges.len(), arrows: all_arrows }
 }
 
 #[test]
-fn graphs_of_the_literature_are_decided_as_there() {
+fn published_graphs_are_decided_as_in_the_literature() {
     let mut s = Stream(1995);
     for (label, arrows, edges, treatments, identified) in PUBLISHED {
-        let last = arrows.iter().map(|e| e.1).max().unwrap();
-        let net = net(last + 1, arrows, edges);
-        let all: Set = (0..=last).collect();
+        let outcome = arrows.iter().map(|e| e.1).max().unwrap();
+        let net = net(outcome + 1, arrows, edges);
+        let nodes: Set = (0..=outcome).collect();
         let mut counts = Counts::new();
         let x: Set = treatments.iter().copied().collect();
-        check(&net, &x, &[last].into(), &all, &mut s, &mut counts);
+        check(&net, &x, &[outcome].into(), &nodes, &mut s, &mut counts);
         assert_eq!(counts.contains_key("formula"), identified, "{label}");
         assert_eq!(counts.contains_key("two models"), !identified, "{label}");
     }
@@ -339,42 +341,42 @@ fn formulas_with_quotients_give_the_effect() {
     let mut counts = Counts::new();
     for round in 0..1500 {
         let (_, arrows, edges, treatments, _) = PUBLISHED[10 + round % 4];
-        let last = arrows.iter().map(|e| e.1).max().unwrap();
+        let outcome = arrows.iter().map(|e| e.1).max().unwrap();
         let pair = |s: &mut Stream| {
-            let (a, b) = (below(s, last + 1), below(s, last + 1));
+            let (a, b) = (below(s, outcome + 1), below(s, outcome + 1));
             (a.min(b), a.max(b))
         };
         let mut edges: Edges = edges.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
         let mut arrows: Edges = arrows.iter().copied().collect();
         for _ in 0..below(&mut s, 3) {
-            let (more, less) = (pair(&mut s), pair(&mut s));
+            let (added, less) = (pair(&mut s), pair(&mut s));
             arrows.remove(&less);
-            if more.0 != more.1 && (round % 4 != 0 || more.1 == last) {
-                arrows.insert(more);
+            if added.0 != added.1 && (round % 4 != 0 || added.1 == outcome) {
+                arrows.insert(added);
             }
         }
         for _ in 0..below(&mut s, 3) {
-            let (more, less) = (pair(&mut s), pair(&mut s));
+            let (added, less) = (pair(&mut s), pair(&mut s));
             edges.remove(&less);
-            if more.0 != more.1 {
-                edges.insert(more);
+            if added.0 != added.1 {
+                edges.insert(added);
             }
         }
-        let net = net(last + 1, &Vec::from_iter(arrows), &Vec::from_iter(edges));
+        let net = net(outcome + 1, &Vec::from_iter(arrows), &Vec::from_iter(edges));
         let x: Set = treatments.iter().copied().collect();
-        let all = (0..=last).collect();
-        check(&net, &x, &[last].into(), &all, &mut s, &mut counts);
+        let nodes = (0..=outcome).collect();
+        check(&net, &x, &[outcome].into(), &nodes, &mut s, &mut counts);
     }
     for kind in ["hedge", "two models", "formula", "quotient", "any value", "definition", "bound treatment"] {
         assert!(counts.get(kind).is_some_and(|&n| n >= 10), "{kind}: {counts:?}");
     }
 }
 
-fn asked(text: &str, treatments: &str, outcome: &str) -> Result<EffectFormula, Hedge> {
+fn identify_effect(text: &str, treatments: &str, outcome: &str) -> Result<EffectFormula, Hedge> {
     let graph = Graph::parse(text).unwrap();
     let treatments: Vec<&str> = treatments.split(' ').collect();
-    let all: Vec<&str> = graph.variables().iter().map(String::as_str).collect();
-    effect_formula(&graph, &treatments, &[outcome], &all).unwrap()
+    let variables: Vec<&str> = graph.variables().iter().map(String::as_str).collect();
+    effect_formula(&graph, &treatments, &[outcome], &variables).unwrap()
 }
 
 #[test]
@@ -408,6 +410,6 @@ fn formulas_read_as_in_textbooks() {
             "P(Y | do(A0, A1)) = Σ_{L0, L1} P(L0) P(L1 | L0, A0) P(Y | L0, A0, L1, A1)",
         ),
     ] {
-        assert_eq!(asked(text, treatments, "Y").unwrap().to_string(), expected);
+        assert_eq!(identify_effect(text, treatments, "Y").unwrap().to_string(), expected);
     }
 }

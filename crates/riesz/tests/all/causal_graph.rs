@@ -64,29 +64,29 @@ impl Net {
         Graph::parse(&text).unwrap()
     }
 
-    pub fn descendants(&self, of: &Set) -> Set {
-        let mut all = of.clone();
+    pub fn descendants(&self, nodes: &Set) -> Set {
+        let mut reached = nodes.clone();
         loop {
-            let more: Set = self.arrows.iter().filter(|e| all.contains(&e.0)).map(|e| e.1).collect();
-            if more.is_subset(&all) {
-                return all;
+            let children: Set = self.arrows.iter().filter(|e| reached.contains(&e.0)).map(|e| e.1).collect();
+            if children.is_subset(&reached) {
+                return reached;
             }
-            all.extend(more);
+            reached.extend(children);
         }
     }
 
-    pub fn without(&self, into: &Set, out_of: &Set) -> Self {
+    pub fn without_arrows(&self, into: &Set, out_of: &Set) -> Self {
         let arrows = self.arrows.iter().filter(|(a, b)| !into.contains(b) && !out_of.contains(a)).copied();
         Self { arrows: arrows.collect(), ..*self }
     }
 
     /// All paths between two nodes, whichever way arrows point.
     pub fn paths(&self, a: usize, b: usize) -> Vec<Vec<usize>> {
-        let (mut found, mut open) = (Vec::new(), vec![vec![a]]);
+        let (mut complete, mut open) = (Vec::new(), vec![vec![a]]);
         while let Some(way) = open.pop() {
             let end = *way.last().unwrap();
             if end == b {
-                found.push(way);
+                complete.push(way);
                 continue;
             }
             for next in (0..self.nodes).filter(|v| !way.contains(v)) {
@@ -95,27 +95,27 @@ impl Net {
                 }
             }
         }
-        found
+        complete
     }
 
     /// A path is open if each collider on it, or an effect of it, is given, and nothing else on it.
-    pub fn is_open(&self, path: &[usize], given: &Set) -> bool {
+    pub fn is_open(&self, path: &[usize], conditioning: &Set) -> bool {
         path.windows(3).all(|w| {
             let collider = self.arrows.contains(&(w[0], w[1])) && self.arrows.contains(&(w[2], w[1]));
             if collider {
-                !self.descendants(&[w[1]].into()).is_disjoint(given)
+                !self.descendants(&[w[1]].into()).is_disjoint(conditioning)
             } else {
-                !given.contains(&w[1])
+                !conditioning.contains(&w[1])
             }
         })
     }
 
-    pub fn separated(&self, a: &Set, b: &Set, given: &Set) -> bool {
+    pub fn separated(&self, a: &Set, b: &Set, conditioning: &Set) -> bool {
         let pairs = a.iter().flat_map(|x| b.iter().map(move |y| (*x, *y)));
-        let free = |v: &usize| !given.contains(v);
+        let free = |v: &usize| !conditioning.contains(v);
         pairs
             .filter(|(x, y)| free(x) && free(y))
-            .all(|(x, y)| self.paths(x, y).iter().all(|p| !self.is_open(p, given)))
+            .all(|(x, y)| self.paths(x, y).iter().all(|p| !self.is_open(p, conditioning)))
     }
 }
 
@@ -136,15 +136,17 @@ pub fn number(name: &str) -> usize {
     name.trim_start_matches('v').parse().unwrap()
 }
 
-/// All subsets.
-pub fn subsets(of: &Set) -> Vec<Set> {
-    let all: Vec<usize> = of.iter().copied().collect();
-    (0..1_usize << all.len())
-        .map(|mask| all.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, &v)| v).collect())
+/// All subsets of a set of nodes.
+pub fn subsets(set: &Set) -> Vec<Set> {
+    let elements: Vec<usize> = set.iter().copied().collect();
+    (0..1_usize << elements.len())
+        .map(|mask| {
+            elements.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, &v)| v).collect()
+        })
         .collect()
 }
 
-/// Those of which no part is among them.
+/// The sets that contain no other of the sets.
 pub fn minimal(sets: &[Set]) -> BTreeSet<Set> {
     sets.iter().filter(|s| !sets.iter().any(|t| t != *s && t.is_subset(s))).cloned().collect()
 }
@@ -179,12 +181,12 @@ fn d_separation_is_that_of_all_paths() {
     let (mut apart, mut open) = (0, 0);
     for round in 0..400 {
         let net = Net::random(&mut s, 4 + round % 4, 0.4, round % 3);
-        let all: Set = (0..net.variables).collect();
+        let nodes: Set = (0..net.variables).collect();
         for _ in 0..6 {
             let (into, out) = if round % 2 == 0 {
                 (Set::new(), Set::new())
             } else {
-                (draw(&mut s, &all, 0.2), draw(&mut s, &all, 0.2))
+                (draw(&mut s, &nodes, 0.2), draw(&mut s, &nodes, 0.2))
             };
             let graph = net
                 .graph()
@@ -192,23 +194,24 @@ fn d_separation_is_that_of_all_paths() {
                 .unwrap()
                 .without_edges_out_of(&names(&out))
                 .unwrap();
-            let cut = net.without(&into, &out);
-            let given = draw(&mut s, &all, 0.3);
-            let a: Set = draw(&mut s, &(&all - &given), 0.3);
-            let b: Set = draw(&mut s, &(&(&all - &given) - &a), 0.4);
-            let expected = cut.separated(&a, &b, &given);
+            let cut = net.without_arrows(&into, &out);
+            let conditioning = draw(&mut s, &nodes, 0.3);
+            let a: Set = draw(&mut s, &(&nodes - &conditioning), 0.3);
+            let b: Set = draw(&mut s, &(&(&nodes - &conditioning) - &a), 0.4);
+            let expected = cut.separated(&a, &b, &conditioning);
             assert_eq!(
-                graph.d_separated(&names(&a), &names(&b), &names(&given)).unwrap(),
+                graph.d_separated(&names(&a), &names(&b), &names(&conditioning)).unwrap(),
                 expected,
-                "{graph}: {a:?} {b:?} | {given:?}"
+                "{graph}: {a:?} {b:?} | {conditioning:?}"
             );
-            let path = graph.open_path(&names(&a), &names(&b), &names(&given)).unwrap();
+            let path = graph.open_path(&names(&a), &names(&b), &names(&conditioning)).unwrap();
             assert_eq!(path.is_none(), expected);
             if let Some(words) = path {
                 let path = read(&cut, &words);
                 assert!(a.contains(&path[0]) && b.contains(path.last().unwrap()), "{words}");
                 assert!(
-                    cut.is_open(&path, &given) && path.iter().collect::<BTreeSet<_>>().len() == path.len(),
+                    cut.is_open(&path, &conditioning)
+                        && path.iter().collect::<BTreeSet<_>>().len() == path.len(),
                     "{words}"
                 );
                 open += 1;
@@ -216,15 +219,15 @@ fn d_separation_is_that_of_all_paths() {
                 apart += 1;
             }
         }
-        let some = draw(&mut s, &all, 0.3);
+        let subset = draw(&mut s, &nodes, 0.3);
         let graph = net.graph();
-        let expected = names(&(&net.descendants(&some) - &some));
-        let mut found: Vec<&str> = graph.descendants(&names(&some)).unwrap();
-        found.sort_by_key(|v| number(v));
-        assert_eq!(found, expected);
+        let expected = names(&(&net.descendants(&subset) - &subset));
+        let mut actual: Vec<&str> = graph.descendants(&names(&subset)).unwrap();
+        actual.sort_by_key(|v| number(v));
+        assert_eq!(actual, expected);
         let causes: Set =
-            all.iter().copied().filter(|&v| !net.descendants(&[v].into()).is_disjoint(&some)).collect();
-        assert_eq!(graph.ancestors(&names(&some)).unwrap(), names(&(&causes - &some)));
+            nodes.iter().copied().filter(|&v| !net.descendants(&[v].into()).is_disjoint(&subset)).collect();
+        assert_eq!(graph.ancestors(&names(&subset)).unwrap(), names(&(&causes - &subset)));
         let again: Graph = serde_json::from_str(&serde_json::to_string(&graph).unwrap()).unwrap();
         assert_eq!(again, graph);
     }
@@ -246,12 +249,14 @@ fn all_forms_say_the_same() {
     )
     .unwrap();
     let dot = Graph::parse(
-        "/* made by hand\n */ strict digraph G \
-         {\n rankdir=LR; node [shape=box, label=\"x;y\"]\n age -> {statin psa}; bmi -> statin [color=red]; psa -> bmi [dir=back]\n statin -> psa\n -> \"tumour volume\" // end\n psa -> age [dir=both]\n}\n",
+        "/* made by hand\n */ strict digraph G {\n rankdir=LR; node [shape=box, label=\"x;y\"]\n age -> \
+         {statin psa}; bmi -> statin [color=red]; psa -> bmi [dir=back]\n statin -> psa\n -> \"tumour \
+         volume\" // end\n psa -> age [dir=both]\n}\n",
     )
     .unwrap();
     let dagitty = Graph::parse(
-        "dag {\nbb=\"0,0,1,1\"\nage [pos=\"0.1,-0.2\"]\nstatin [exposure,pos=\"1,1\"]\nage -> { statin psa } bmi -> statin bmi -> psa\nstatin -> psa psa -> \"tumour volume\" psa <-> age }",
+        "dag {\nbb=\"0,0,1,1\"\nage [pos=\"0.1,-0.2\"]\nstatin [exposure,pos=\"1,1\"]\nage -> { statin psa } \
+         bmi -> statin bmi -> psa\nstatin -> psa psa -> \"tumour volume\" psa <-> age }",
     )
     .unwrap();
     assert_eq!(plain, dot);
@@ -333,8 +338,8 @@ fn tables_of_edges_ports_and_default_directions_are_read() {
 }
 
 #[test]
-fn what_is_no_graph_is_told_with_its_line() {
-    let told = |text: &str| Graph::parse(text).unwrap_err().to_string();
+fn invalid_graphs_are_refused_with_their_line() {
+    let error = |text: &str| Graph::parse(text).unwrap_err().to_string();
     for (text, expected) in [
         ("a -> b\nb ->\nc", "graph, line 2: the line ends where a name should be"),
         ("a -> b\n-> c", "line 2: an arrow stands where a name should be"),
@@ -359,20 +364,20 @@ fn what_is_no_graph_is_told_with_its_line() {
         ("a -> b; b <- b", "'b' has an arrow to itself: take it out"),
         ("a <-> a", "'a' has an arrow to itself"),
     ] {
-        assert!(told(text).contains(expected), "{text}: {}", told(text));
+        assert!(error(text).contains(expected), "{text}: {}", error(text));
     }
     let Err(Error::Causal(refusal)) = Graph::parse("x -> a; a -> b -> c -> a; c -> y -> z") else { panic!() };
     let IdentificationError::CyclicGraph { cycle } = *refusal else { panic!() };
-    let turned: Vec<&str> = cycle.iter().map(String::as_str).collect();
+    let rotated: Vec<&str> = cycle.iter().map(String::as_str).collect();
     assert!(
         [["a", "b", "c", "a"], ["b", "c", "a", "b"], ["c", "a", "b", "c"]]
-            .contains(&turned.try_into().unwrap())
+            .contains(&rotated.try_into().unwrap())
     );
     let graph = Graph::parse("statin -> psa; psa -> volume").unwrap();
     let refused = graph.parents(&["Statn"]).unwrap_err();
-    let Error::Causal(told) = &refused else { panic!() };
+    let Error::Causal(reason) = &refused else { panic!() };
     assert!(
-        matches!(&**told, IdentificationError::UnknownVariable { name, near, .. } if name == "Statn" && *near == ["statin"])
+        matches!(&**reason, IdentificationError::UnknownVariable { name, near, .. } if name == "Statn" && *near == ["statin"])
     );
     assert_eq!(refused.to_string(), "the graph has no variable 'Statn'; did you mean statin?");
     assert_eq!(

@@ -9,11 +9,11 @@ use crate::common::Stream;
 /// Whether `z` is an instrument given `w`: no effect of the treatment among them, no connection with the
 /// outcome but through the treatment, and one with the treatment.
 fn is_instrument(net: &Net, z: usize, w: &Set, x: usize, y: usize) -> bool {
-    let (own, effects) = (Set::from([x]), net.descendants(&[x].into()));
-    let behind = net.without(&Set::new(), &own);
+    let (treatment, effects) = (Set::from([x]), net.descendants(&[x].into()));
+    let behind = net.without_arrows(&Set::new(), &treatment);
     effects.is_disjoint(&(w | &[z].into()))
         && behind.separated(&[z].into(), &[y].into(), w)
-        && !net.separated(&[z].into(), &own, w)
+        && !net.separated(&[z].into(), &treatment, w)
 }
 
 #[test]
@@ -27,10 +27,10 @@ fn instruments_are_those_of_the_definition() {
         if round % 2 == 0 {
             confound(&mut net, x, y);
         }
-        let others: Set = (0..net.variables).filter(|v| ![x, y].contains(v)).collect();
-        let measured = &draw(&mut s, &others, 0.8) | &[x, y].into();
+        let candidates: Set = (0..net.variables).filter(|v| ![x, y].contains(v)).collect();
+        let measured = &draw(&mut s, &candidates, 0.8) | &[x, y].into();
         let usable = &measured - &[x, y].into();
-        let found = instrument(&net.graph(), &name(x), &name(y), &names(&measured)).unwrap();
+        let result = instrument(&net.graph(), &name(x), &name(y), &names(&measured)).unwrap();
         let affects = net.descendants(&[x].into()).contains(&y);
         let exists = affects
             && usable.iter().any(|&z| {
@@ -38,14 +38,14 @@ fn instruments_are_those_of_the_definition() {
                 subsets(&covariates).iter().any(|w| is_instrument(&net, z, w, x, y))
             });
         let graph = net.graph();
-        assert_eq!(found.is_some(), exists, "{graph}: {x} on {y}, measured {measured:?}");
-        let Some(found) = found else {
+        assert_eq!(result.is_some(), exists, "{graph}: {x} on {y}, measured {measured:?}");
+        let Some(chosen) = result else {
             counts[0] += 1;
             continue;
         };
-        let given: Set = found.given.iter().map(|name| number(name)).collect();
-        assert!(is_instrument(&net, number(&found.variable), &given, x, y), "{graph}: {found:?}");
-        counts[if given.is_empty() { 1 } else { 2 }] += 1;
+        let conditioning: Set = chosen.conditioning.iter().map(|name| number(name)).collect();
+        assert!(is_instrument(&net, number(&chosen.variable), &conditioning, x, y), "{graph}: {chosen:?}");
+        counts[if conditioning.is_empty() { 1 } else { 2 }] += 1;
     }
     assert!(counts.iter().all(|&n| n > 30), "{counts:?}");
     let none = instrument(&Graph::parse("Z -> X; Y").unwrap(), "X", "Y", &["X", "Y", "Z"]).unwrap();

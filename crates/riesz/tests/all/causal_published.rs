@@ -1,4 +1,4 @@
-//! Published posteriors, against regressions in coordinates of the space, and where they go astray.
+//! Published posteriors against regressions in coordinates of the space, and their known failures.
 
 use riesz::causal::{
     Effect, IdentificationRoute, IntegralForm, MediatorMeasure, OutcomeGpParameters, Parameters,
@@ -17,7 +17,7 @@ const X: [f64; 5] = [-1.4, -0.5, 0.1, 0.8, 1.9];
 const Y: [f64; 5] = [-1.6, -0.4, 0.5, 0.2, 1.3];
 const Y2: [f64; 4] = [-1.1, -0.1, 0.9, 2.0];
 const T: [f64; 4] = [1.4, 0.3, -0.6, 0.5];
-const ASKED: [f64; 2] = [0.4, -1.0];
+const TREATMENTS: [f64; 2] = [0.4, -1.0];
 const RIDGE: f64 = 0.3;
 const NOISE: f64 = 0.2;
 
@@ -37,9 +37,12 @@ fn effect(level: f64) -> Effect {
         shared: None,
     };
     let studies = Studies { studies: vec![first], points: named("y", &Y2), outcome: T.to_vec() };
-    let own = StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
+    let study_parameters =
+        StudyParameters { treatments: of_x(), covariates: None, ridge: RIDGE, intercepting: None };
     let outcome = OutcomeGpParameters { kernel: of_y(), noise: NOISE, intercept_variance: level };
-    studies.effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None }).unwrap()
+    studies
+        .effect(&Parameters { studies: vec![study_parameters], outcome, adjustment: false, landmarks: None })
+        .unwrap()
 }
 
 fn plus_diagonal(mut m: Matrix, v: f64) -> Matrix {
@@ -47,10 +50,10 @@ fn plus_diagonal(mut m: Matrix, v: f64) -> Matrix {
     m
 }
 
-/// `m⁻¹ b`.
+/// The solution `m⁻¹ b`.
 fn solved(m: &Matrix, b: &Matrix) -> Matrix {
     let columns: Vec<Vec<f64>> = (0..b.cols()).map(|j| lu_solve(m, &b.column(j))).collect();
-    let values = (0..b.rows()).flat_map(|i| columns.iter().map(move |own| own[i])).collect();
+    let values = (0..b.rows()).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
     Matrix::from_row_major(b.rows(), b.cols(), values)
 }
 
@@ -59,8 +62,8 @@ fn minus(a: &Matrix, b: &Matrix) -> Matrix {
     Matrix::from_row_major(a.rows(), a.cols(), values)
 }
 
-fn times(a: &Matrix, by: f64) -> Matrix {
-    Matrix::from_row_major(a.rows(), a.cols(), a.data().iter().map(|v| by * v).collect())
+fn times(a: &Matrix, factor: f64) -> Matrix {
+    Matrix::from_row_major(a.rows(), a.cols(), a.data().iter().map(|v| factor * v).collect())
 }
 
 /// f is `Σ_u k(·, u) √w ξ_u` and μ(x) is `Σ_u k(·, u) √w ζ_u(x)`, with ξ standard normal and the ζ_u
@@ -82,38 +85,38 @@ fn both_forms_are_regressions_in_coordinates() {
     let r = a.matmul(&a.transpose());
     let projection = a.transpose().matmul(&solved(&r, &a));
     // The regression on x.
-    let (x, asked) = (named("x", &X), named("x", &ASKED));
-    let phi = of_x().cross_gram(&x, &asked);
+    let (x, queries) = (named("x", &X), named("x", &TREATMENTS));
+    let phi = of_x().cross_gram(&x, &queries);
     let weights = solved(&plus_diagonal(of_x().gram(&x), RIDGE), &phi);
-    let (f, g) = (of_x().gram(&asked), phi.transpose().matmul(&weights));
+    let (f, g) = (of_x().gram(&queries), phi.transpose().matmul(&weights));
     let zeta = a.transpose().matmul(&solved(&r, &of_y().gram(&named("y", &Y)).matmul(&weights)));
     let (to_zeta, to_xi) = (m.matmul(&zeta), m.matmul(&xi));
-    let both = m.matmul(&cov_xi).matmul(&m);
+    let transformed_cov = m.matmul(&cov_xi).matmul(&m);
     let trace = |m: &Matrix| (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>();
-    let (all, known) =
+    let (total, known) =
         (to_xi.transpose().matmul(&to_xi), to_xi.transpose().matmul(&projection.matmul(&to_xi)));
-    let (open, less) = (trace(&both), trace(&both.matmul(&projection)));
-    let outcome = zeta.transpose().matmul(&both.matmul(&zeta));
+    let (open, less) = (trace(&transformed_cov), trace(&transformed_cov.matmul(&projection)));
+    let outcome = zeta.transpose().matmul(&transformed_cov.matmul(&zeta));
     for level in [0.0, 0.7] {
         for form in [IntegralForm::Landmarks, IntegralForm::Integrals] {
-            let how = PublishedPosterior { form, jitter: 0.0, ..PublishedPosterior::default() };
-            let told = effect(level).published(&how, &asked).unwrap();
+            let options = PublishedPosterior { form, jitter: 0.0, ..PublishedPosterior::default() };
+            let estimate = effect(level).published(&options, &queries).unwrap();
             let part = |cause: UncertaintyCause| {
-                told.causes.iter().find(|(own, _)| *own == cause).unwrap().1.clone()
+                estimate.causes.iter().find(|(candidate, _)| *candidate == cause).unwrap().1.clone()
             };
             for i in 0..2 {
                 let mean = mean_t + (0..9).map(|u| xi[(u, 0)] * to_zeta[(u, i)]).sum::<f64>();
-                assert!((told.mean[i] - mean).abs() < 1e-8, "{form:?} {} {mean}", told.mean[i]);
+                assert!((estimate.mean[i] - mean).abs() < 1e-8, "{form:?} {} {mean}", estimate.mean[i]);
                 for j in 0..2 {
-                    let first = all[(0, 0)] * f[(i, j)] - known[(0, 0)] * g[(i, j)];
+                    let first = total[(0, 0)] * f[(i, j)] - known[(0, 0)] * g[(i, j)];
                     let inter = open * f[(i, j)] - less * g[(i, j)];
                     for (cause, expected) in [
                         (UncertaintyCause::Study(1), outcome[(i, j)]),
                         (UncertaintyCause::Study(0), first),
                         (UncertaintyCause::Interaction, inter),
                     ] {
-                        let own = part(cause)[(i, j)];
-                        assert!((own - expected).abs() < 1e-7, "{form:?} {cause:?} {own} {expected}");
+                        let actual = part(cause)[(i, j)];
+                        assert!((actual - expected).abs() < 1e-7, "{form:?} {cause:?} {actual} {expected}");
                     }
                 }
             }
@@ -137,41 +140,41 @@ fn published_bands_collapse_away_from_the_measure() {
         shared: None,
     };
     let studies = Studies { studies: vec![first], points: named("y", &y2), outcome: t };
-    let own = StudyParameters {
+    let study_parameters = StudyParameters {
         treatments: Kernel::gaussian(&[1.0]),
-        others: None,
+        covariates: None,
         ridge: 0.01,
         intercepting: None,
     };
     let outcome =
         OutcomeGpParameters { kernel: 0.6 * Kernel::gaussian(&[0.8]), noise: 0.01, intercept_variance: 0.0 };
     let effect = studies
-        .effect(&Parameters { studies: vec![own], outcome, adjustment: false, landmarks: None })
+        .effect(&Parameters { studies: vec![study_parameters], outcome, adjustment: false, landmarks: None })
         .unwrap();
-    let asked = named("x", &[0.4, 3.5]);
-    let how = PublishedPosterior {
+    let queries = named("x", &[0.4, 3.5]);
+    let options = PublishedPosterior {
         measure: MediatorMeasure::Normal { mass: 1.0 },
         form: IntegralForm::Integrals,
         jitter: 1e-6,
     };
-    let (ours, theirs) = (effect.at(&asked).unwrap(), effect.published(&how, &asked).unwrap());
+    let (ours, theirs) = (effect.evaluate(&queries).unwrap(), effect.published(&options, &queries).unwrap());
     let sd = |m: &Matrix, i: usize| m[(i, i)].sqrt();
     // y = 5.25 there, and the truth sin 10.5.
-    let off = |mean: f64| (mean - (10.5_f64).sin()).abs();
-    assert!(sd(&ours.covariance, 1) > 0.6 && !ours.standing[1].is_supported());
-    assert!(off(ours.mean[1]) < 3.0 * sd(&ours.covariance, 1));
+    let error = |mean: f64| (mean - (10.5_f64).sin()).abs();
+    assert!(sd(&ours.covariance, 1) > 0.6 && !ours.support[1].is_supported());
+    assert!(error(ours.mean[1]) < 3.0 * sd(&ours.covariance, 1));
     assert!(sd(&theirs.covariance, 1) < 0.5 * sd(&ours.covariance, 1), "{}", sd(&theirs.covariance, 1));
     // ν's mass is the band's width.
-    let heavier = PublishedPosterior { measure: MediatorMeasure::Normal { mass: 4.0 }, ..how };
-    let heavier = effect.published(&heavier, &asked).unwrap();
-    let first = |told: &riesz::causal::Told| {
-        told.causes.iter().find(|(cause, _)| *cause == UncertaintyCause::Interaction).unwrap().1[(1, 1)]
+    let heavier = PublishedPosterior { measure: MediatorMeasure::Normal { mass: 4.0 }, ..options };
+    let heavier = effect.published(&heavier, &queries).unwrap();
+    let first = |estimate: &riesz::causal::EffectEstimate| {
+        estimate.causes.iter().find(|(cause, _)| *cause == UncertaintyCause::Interaction).unwrap().1[(1, 1)]
     };
     assert!((first(&heavier) / first(&theirs) - 1.0).abs() > 0.5);
 }
 
 #[test]
-fn what_was_not_published_is_refused() {
+fn chains_of_studies_have_no_published_posterior() {
     let first = |a: &str, b: &str| Study {
         treatments: named(a, &X),
         route: IdentificationRoute::Direct,
@@ -183,11 +186,18 @@ fn what_was_not_published_is_refused() {
         points: named("y", &Y2),
         outcome: T.to_vec(),
     };
-    let own = || StudyParameters { treatments: of_x(), others: None, ridge: RIDGE, intercepting: None };
+    let study_parameters =
+        || StudyParameters { treatments: of_x(), covariates: None, ridge: RIDGE, intercepting: None };
     let outcome = OutcomeGpParameters { kernel: of_y(), noise: NOISE, intercept_variance: 0.0 };
     let effect = studies
-        .effect(&Parameters { studies: vec![own(), own()], outcome, adjustment: false, landmarks: None })
+        .effect(&Parameters {
+            studies: vec![study_parameters(), study_parameters()],
+            outcome,
+            adjustment: false,
+            landmarks: None,
+        })
         .unwrap();
-    let told = effect.published(&PublishedPosterior::default(), &named("x", &[0.0])).unwrap_err().to_string();
-    assert!(told.contains("two studies"), "{told}");
+    let message =
+        effect.published(&PublishedPosterior::default(), &named("x", &[0.0])).unwrap_err().to_string();
+    assert!(message.contains("two studies"), "{message}");
 }

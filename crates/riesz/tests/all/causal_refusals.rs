@@ -1,8 +1,9 @@
-//! What a user is told: the statin example, every refusal by its name and in its words, and sets that people
-//! give.
+//! Messages to the user: the statin example, every refusal with its name and wording, and user-supplied sets.
 
 use riesz::Error;
-use riesz::causal::{Bridge, Graph, Hedge, How, IdentificationError, Query, Source, Strategy, identify};
+use riesz::causal::{
+    Bridge, CausalQuery, EffectStrategy, Graph, Hedge, IdentificationError, Provenance, Strategy, identify,
+};
 
 const STATIN: &str = "age -> statin; age -> psa; bmi -> statin; bmi -> psa; statin -> psa; psa -> volume";
 
@@ -10,16 +11,16 @@ fn columns(names: &str) -> Vec<String> {
     names.split_whitespace().map(String::from).collect()
 }
 
-fn query(studies: &[&str]) -> Query {
-    Query {
+fn query(studies: &[&str]) -> CausalQuery {
+    CausalQuery {
         treatments: columns("statin"),
         outcome: "volume".into(),
         studies: studies.iter().map(|names| columns(names)).collect(),
-        ..Query::default()
+        ..CausalQuery::default()
     }
 }
 
-fn refused(graph: &str, query: &Query) -> (IdentificationError, String) {
+fn refused(graph: &str, query: &CausalQuery) -> (IdentificationError, String) {
     let error = identify(Some(&Graph::parse(graph).unwrap()), query).unwrap_err();
     let text = error.to_string();
     let Error::Causal(refusal) = error else { panic!("{text}") };
@@ -29,46 +30,52 @@ fn refused(graph: &str, query: &Query) -> (IdentificationError, String) {
 #[test]
 fn the_statin_example() {
     let graph = Graph::parse(STATIN).unwrap();
-    let found = identify(Some(&graph), &query(&["id statin age bmi psa", "psa volume"])).unwrap();
-    assert_eq!(found.how, How::BackDoor { adjust: columns("age bmi"), others: vec![], listed: true });
-    assert_eq!(found.bridges, [Bridge { mediators: columns("psa"), ..Bridge::default() }]);
-    assert_eq!((found.source, found.adjustment()), (Source::Graph, &columns("age bmi")[..]));
-    assert_eq!(found.unknown, ["id"]);
+    let identification = identify(Some(&graph), &query(&["id statin age bmi psa", "psa volume"])).unwrap();
     assert_eq!(
-        found.assumptions,
+        identification.strategy,
+        EffectStrategy::BackDoor { adjust: columns("age bmi"), alternatives: vec![], listed: true }
+    );
+    assert_eq!(identification.bridges, [Bridge { mediators: columns("psa"), ..Bridge::default() }]);
+    assert_eq!(
+        (identification.source, identification.adjustment()),
+        (Provenance::Graph, &columns("age bmi")[..])
+    );
+    assert_eq!(identification.unknown, ["id"]);
+    assert_eq!(
+        identification.assumptions,
         [
             "the graph is right: it lacks no arrow and no hidden common cause",
             "in study 1 every value of statin occurs at every value of age and bmi",
             "the mean of volume given psa is the same in studies 1 and 2",
         ]
     );
-    let json = serde_json::to_string(&found).unwrap();
-    assert_eq!(serde_json::from_str::<riesz::causal::Identification>(&json).unwrap(), found);
+    let json = serde_json::to_string(&identification).unwrap();
+    assert_eq!(serde_json::from_str::<riesz::causal::Identification>(&json).unwrap(), identification);
     // Shared age says nothing of the volume beside psa; where age acts on it too, it must be held fixed in
     // both.
     let shared = ["statin age bmi psa", "psa age volume"];
-    let found = identify(Some(&graph), &query(&shared)).unwrap();
-    assert_eq!(found.bridges[0].unused, ["age"]);
+    let identification = identify(Some(&graph), &query(&shared)).unwrap();
+    assert_eq!(identification.bridges[0].unused, ["age"]);
     let acting = Graph::parse(&format!("{STATIN}; age -> volume")).unwrap();
-    let found = identify(Some(&acting), &query(&shared)).unwrap();
+    let identification = identify(Some(&acting), &query(&shared)).unwrap();
     assert_eq!(
-        (found.bridges[0].mediators.clone(), found.bridges[0].passive.clone()),
+        (identification.bridges[0].mediators.clone(), identification.bridges[0].passive.clone()),
         (columns("psa"), columns("age"))
     );
     assert_eq!(
-        found.to_string(),
+        identification.to_string(),
         "back-door, adjusting for age and bmi; volume depends on statin only through psa and age"
     );
-    let trial = Query { strategy: Strategy::Randomized, ..query(&shared) };
-    let found = identify(Some(&acting), &trial).unwrap();
+    let trial = CausalQuery { strategy: Strategy::Randomized, ..query(&shared) };
+    let identification = identify(Some(&acting), &trial).unwrap();
     assert_eq!(
-        found.to_string(),
+        identification.to_string(),
         "randomized, adjusting for age; volume depends on statin only through psa and age"
     );
-    assert!(found.assumptions.contains(&"statin was assigned by chance in study 1".into()));
-    let differing = Query { differs: [(1, columns("age"))].into(), ..query(&shared) };
-    let found = identify(Some(&acting), &differing).unwrap();
-    assert!(found.assumptions[2].ends_with(
+    assert!(identification.assumptions.contains(&"statin was assigned by chance in study 1".into()));
+    let differing = CausalQuery { differs: [(1, columns("age"))].into(), ..query(&shared) };
+    let identification = identify(Some(&acting), &differing).unwrap();
+    assert!(identification.assumptions[2].ends_with(
         "in studies 1 and 2, as they differ in nothing that matters but age, which does not change it"
     ));
 }
@@ -76,28 +83,39 @@ fn the_statin_example() {
 #[test]
 fn the_default_set_is_next_to_the_outcome() {
     let graph = Graph::parse("far -> statin; far -> near -> volume; statin -> volume").unwrap();
-    let found = identify(Some(&graph), &query(&["far near statin volume"])).unwrap();
+    let identification = identify(Some(&graph), &query(&["far near statin volume"])).unwrap();
     assert_eq!(
-        found.how,
-        How::BackDoor { adjust: columns("near"), others: vec![columns("far")], listed: true }
+        identification.strategy,
+        EffectStrategy::BackDoor {
+            adjust: columns("near"),
+            alternatives: vec![columns("far")],
+            listed: true
+        }
     );
 }
 
 #[test]
 fn three_studies_make_a_chain() {
     let graph = "age -> dose; age -> a; dose -> a -> b -> volume; w -> b; w -> volume";
-    let chained = |studies: &[&str]| Query { treatments: columns("dose"), ..query(studies) };
+    let chained = |studies: &[&str]| CausalQuery { treatments: columns("dose"), ..query(studies) };
     let graph = Graph::parse(graph).unwrap();
-    let found = identify(Some(&graph), &chained(&["dose age a", "a w b", "b w volume"])).unwrap();
+    let identification = identify(Some(&graph), &chained(&["dose age a", "a w b", "b w volume"])).unwrap();
     assert_eq!(
-        found.to_string(),
+        identification.to_string(),
         "back-door, adjusting for age; volume depends on dose only through a, then b and w"
     );
-    assert_eq!(found.assumptions[2], "the distribution of b and w given a is the same in studies 1 and 2");
-    assert_eq!(found.assumptions[3], "the mean of volume given b and w is the same in studies 1 and 3");
-    let told = identify(Some(&graph), &chained(&["dose age a", "a b", "b volume"])).unwrap_err().to_string();
     assert_eq!(
-        told,
+        identification.assumptions[2],
+        "the distribution of b and w given a is the same in studies 1 and 2"
+    );
+    assert_eq!(
+        identification.assumptions[3],
+        "the mean of volume given b and w is the same in studies 1 and 3"
+    );
+    let message =
+        identify(Some(&graph), &chained(&["dose age a", "a b", "b volume"])).unwrap_err().to_string();
+    assert_eq!(
+        message,
         "volume depends on a beyond what studies 2 and 3 share (b): a -> b <- w -> volume stays open; \
          measuring w in both studies would help"
     );
@@ -106,40 +124,45 @@ fn three_studies_make_a_chain() {
 #[test]
 fn several_treatments_act_together() {
     let graph = Graph::parse("c -> p; c -> m; p -> m; q -> m; m -> t; p -> q; r -> p").unwrap();
-    let both = Query {
+    let joint_query = CausalQuery {
         treatments: columns("q p r"),
         outcome: "t".into(),
         studies: vec![columns("p q c m"), columns("m t")],
-        ..Query::default()
+        ..CausalQuery::default()
     };
-    let found = identify(Some(&graph), &both).unwrap();
-    assert_eq!((found.treatments.clone(), found.without_effect.clone()), (columns("q p"), columns("r")));
+    let identification = identify(Some(&graph), &joint_query).unwrap();
     assert_eq!(
-        found.to_string(),
+        (identification.treatments.clone(), identification.without_effect.clone()),
+        (columns("q p"), columns("r"))
+    );
+    assert_eq!(
+        identification.to_string(),
         "back-door, adjusting for c; t depends on q and p only through m; r does nothing beside q and p"
     );
-    let none = Query {
+    let none = CausalQuery {
         treatments: columns("t"),
         outcome: "m".into(),
         studies: vec![columns("t"), columns("m")],
-        ..both
+        ..joint_query
     };
-    let found = identify(Some(&graph), &none).unwrap();
-    assert!(found.is_constant());
-    assert_eq!(found.to_string(), "t does not affect m: its mean is the same whatever is done");
+    let identification = identify(Some(&graph), &none).unwrap();
+    assert!(identification.is_constant());
+    assert_eq!(identification.to_string(), "t does not affect m: its mean is the same whatever is done");
 }
 
 #[test]
-fn every_refusal_says_who_and_what_would_help() {
+fn refusals_name_variables_and_helpful_measurements() {
     let front = "statin -> u -> psa -> volume; statin <-> psa";
     let graph = Graph::parse(front).unwrap();
-    let found = identify(Some(&graph), &query(&["statin u psa", "psa volume"])).unwrap();
-    assert_eq!(found.to_string(), "front-door through u; volume depends on statin only through psa");
-    let within = "w -> statin; w -> u; w -> psa; w -> volume; statin -> u -> psa -> volume; statin <-> psa";
-    let found =
-        identify(Some(&Graph::parse(within).unwrap()), &query(&["statin u w psa", "psa w volume"])).unwrap();
+    let identification = identify(Some(&graph), &query(&["statin u psa", "psa volume"])).unwrap();
+    assert_eq!(identification.to_string(), "front-door through u; volume depends on statin only through psa");
+    let stratified_graph =
+        "w -> statin; w -> u; w -> psa; w -> volume; statin -> u -> psa -> volume; statin <-> psa";
+    let identification =
+        identify(Some(&Graph::parse(stratified_graph).unwrap()), &query(&["statin u w psa", "psa w volume"]))
+            .unwrap();
     assert_eq!(
-        found.to_string(),
+        identification.to_string(),
         "front-door through u, within each value of w; volume depends on statin only through psa and w"
     );
     let (_, text) = refused(front, &query(&["statin psa", "psa volume"]));
@@ -202,7 +225,7 @@ fn every_refusal_says_who_and_what_would_help() {
          study 2 has volume"
     );
 
-    let differing = |names: &str| Query {
+    let differing = |names: &str| CausalQuery {
         differs: [(1, columns(names))].into(),
         ..query(&["statin age bmi psa", "psa volume"])
     };
@@ -220,39 +243,42 @@ fn every_refusal_says_who_and_what_would_help() {
     let (refusal, text) = refused(STATIN, &query(&["statin age bmi psa", "psa Volumes"]));
     assert!(matches!(refusal, IdentificationError::Unmeasured { study: 1, .. }));
     assert_eq!(text, "study 2 has no column 'volume', the outcome: did you mean Volumes?");
-    let same = Query { outcome: "statin".into(), ..query(&["statin"]) };
+    let treatment_as_outcome = CausalQuery { outcome: "statin".into(), ..query(&["statin"]) };
     assert_eq!(
-        refused(STATIN, &same).1,
+        refused(STATIN, &treatment_as_outcome).1,
         "'statin' cannot be the treatment and the outcome: give two variables"
     );
-    let latent = Query { outcome: "b".into(), treatments: columns("a"), ..query(&["a b"]) };
+    let latent = CausalQuery { outcome: "b".into(), treatments: columns("a"), ..query(&["a b"]) };
     let (refusal, text) = refused("dag { a [latent]; a -> b }", &latent);
     assert!(matches!(refusal, IdentificationError::UnfitVariable { .. }));
     assert_eq!(text, "a cannot be a treatment: the graph declares it latent, that is unmeasured");
     // A latent variable is not adjusted for, even where a table has it.
-    let latent = Query { outcome: "b".into(), treatments: columns("a"), ..query(&["a b u"]) };
+    let latent = CausalQuery { outcome: "b".into(), treatments: columns("a"), ..query(&["a b u"]) };
     let (_, text) = refused("dag { u [latent]; u -> a; u -> b; a -> b }", &latent);
     assert!(text.contains("a <- u -> b stays open"), "{text}");
 
     let graph = Graph::parse(STATIN).unwrap();
     for (query, expected) in [
         (query(&[]), "the list of studies is empty"),
-        (Query { treatments: vec![], ..query(&["volume"]) }, "the list of treatments is empty"),
+        (CausalQuery { treatments: vec![], ..query(&["volume"]) }, "the list of treatments is empty"),
         (
-            Query { treatments: columns("statin statin"), ..query(&["volume"]) },
+            CausalQuery { treatments: columns("statin statin"), ..query(&["volume"]) },
             "the name 'statin' is used twice",
         ),
         (
-            Query { treatments: columns("statn"), ..query(&["volume"]) },
+            CausalQuery { treatments: columns("statn"), ..query(&["volume"]) },
             "no variable 'statn'; did you mean statin?",
         ),
         (
-            Query { differs: [(4, columns("psa"))].into(), ..query(&["statin psa", "psa volume"]) },
+            CausalQuery { differs: [(4, columns("psa"))].into(), ..query(&["statin psa", "psa volume"]) },
             "differs = 5: psa is not allowed: studies are numbered from 1 to 2",
         ),
-        (Query { differs: [(0, columns("psa"))].into(), ..query(&["statin volume"]) }, "there is one study"),
         (
-            Query { differs: [(0, columns("p"))].into(), ..query(&["statin psa", "psa volume"]) },
+            CausalQuery { differs: [(0, columns("psa"))].into(), ..query(&["statin volume"]) },
+            "there is one study",
+        ),
+        (
+            CausalQuery { differs: [(0, columns("p"))].into(), ..query(&["statin psa", "psa volume"]) },
             "no variable 'p'",
         ),
     ] {
@@ -262,13 +288,16 @@ fn every_refusal_says_who_and_what_would_help() {
 }
 
 #[test]
-fn given_sets_are_checked_where_there_is_a_graph() {
+fn user_sets_are_checked_against_the_graph() {
     let graph = Graph::parse(&format!("{STATIN}; statin -> side; age -> volume")).unwrap();
     let studies = ["statin age bmi psa side", "psa age volume"];
-    let with = |strategy| Query { strategy, ..query(&studies) };
-    let found = identify(Some(&graph), &with(Strategy::Adjust(columns("bmi")))).unwrap();
+    let with = |strategy| CausalQuery { strategy, ..query(&studies) };
+    let identification = identify(Some(&graph), &with(Strategy::Adjust(columns("bmi")))).unwrap();
     // Age is shared and acts on the volume: it is among the set, asked for or not.
-    assert_eq!((found.adjustment(), found.source), (&columns("age bmi")[..], Source::Confirmed));
+    assert_eq!(
+        (identification.adjustment(), identification.source),
+        (&columns("age bmi")[..], Provenance::Confirmed)
+    );
     for (strategy, expected) in [
         (
             Strategy::Adjust(columns("age")),
@@ -294,21 +323,21 @@ fn given_sets_are_checked_where_there_is_a_graph() {
 }
 
 #[test]
-fn without_a_graph_what_is_given_is_taken_on_trust() {
+fn without_a_graph_user_sets_are_trusted() {
     let studies = ["statin age bmi psa", "psa age volume"];
-    let with = |strategy| Query { strategy, ..query(&studies) };
-    let found = identify(None, &with(Strategy::Adjust(columns("age bmi")))).unwrap();
+    let with = |strategy| CausalQuery { strategy, ..query(&studies) };
+    let identification = identify(None, &with(Strategy::Adjust(columns("age bmi")))).unwrap();
     assert_eq!(
-        found.to_string(),
+        identification.to_string(),
         "back-door, adjusting for age and bmi (given by the user, not derived); volume depends on statin \
          only through psa and age"
     );
     assert_eq!(
-        found.bridges,
+        identification.bridges,
         [Bridge { mediators: columns("psa"), passive: columns("age"), unused: vec![] }]
     );
     assert_eq!(
-        found.assumptions,
+        identification.assumptions,
         [
             "age and bmi are all that confounds statin and psa in study 1",
             "statin does not affect age and bmi",
@@ -317,11 +346,11 @@ fn without_a_graph_what_is_given_is_taken_on_trust() {
             "the mean of volume given psa and age is the same in studies 1 and 2",
         ]
     );
-    let found = identify(None, &with(Strategy::Randomized)).unwrap();
-    assert_eq!(found.bridges[0].mediators, ["age", "psa"]);
-    let found = identify(None, &with(Strategy::FrontDoor(columns("bmi")))).unwrap();
+    let identification = identify(None, &with(Strategy::Randomized)).unwrap();
+    assert_eq!(identification.bridges[0].mediators, ["age", "psa"]);
+    let identification = identify(None, &with(Strategy::FrontDoor(columns("bmi")))).unwrap();
     assert_eq!(
-        found.to_string(),
+        identification.to_string(),
         "front-door through bmi (given by the user, not derived); volume depends on statin only through age \
          and psa"
     );
@@ -334,7 +363,7 @@ fn without_a_graph_what_is_given_is_taken_on_trust() {
         (with(Strategy::Adjust(columns("weight"))), "study 1 has no column 'weight', adjusted for"),
         (with(Strategy::Adjust(columns("statin"))), "statin cannot be adjusted for"),
         (
-            Query { differs: [(1, columns("age"))].into(), ..with(Strategy::Randomized) },
+            CausalQuery { differs: [(1, columns("age"))].into(), ..with(Strategy::Randomized) },
             "only a graph can tell",
         ),
     ] {

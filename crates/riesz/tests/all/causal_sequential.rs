@@ -7,47 +7,48 @@ use riesz::causal::{Graph, SequentialStep, sequential_adjustment};
 
 use crate::causal_graph::{Net, Set, draw, name, names, number, subsets};
 use crate::causal_sets::some_effect;
-use crate::causal_worlds::{conditional, joint, mask, share, states, tables};
+use crate::causal_simulations::{conditional, joint, mask, share, states, tables};
 use crate::common::Stream;
 
 /// All orders of some numbers.
-fn orders(of: &Set) -> Vec<Vec<usize>> {
-    if of.is_empty() {
+fn orders(items: &Set) -> Vec<Vec<usize>> {
+    if items.is_empty() {
         return vec![vec![]];
     }
-    let mut all = Vec::new();
-    for &first in of {
-        let rest: Set = of.iter().copied().filter(|&v| v != first).collect();
-        all.extend(orders(&rest).into_iter().map(|order| [vec![first], order].concat()));
+    let mut permutations = Vec::new();
+    for &first in items {
+        let remaining: Set = items.iter().copied().filter(|&v| v != first).collect();
+        permutations.extend(orders(&remaining).into_iter().map(|order| [vec![first], order].concat()));
     }
-    all
+    permutations
 }
 
-/// Whether the treatments `order[k..]` have admissible sets after the variables `held`, by trying all sets.
-fn has_sequence(net: &Net, order: &[usize], k: usize, y: usize, measured: &Set, held: &Set) -> bool {
+/// Whether the treatments `order[k..]` have admissible sets given the variables `conditioning`, by trying all
+/// sets.
+fn has_sequence(net: &Net, order: &[usize], k: usize, y: usize, measured: &Set, conditioning: &Set) -> bool {
     let Some(&x) = order.get(k) else { return true };
-    let (own, later): (Set, Set) = ([x].into(), order[k + 1..].iter().copied().collect());
-    let behind = net.without(&later, &own);
-    let excluded = &(&net.descendants(&(&own | &later)) | held) | &[y].into();
+    let (current, later): (Set, Set) = ([x].into(), order[k + 1..].iter().copied().collect());
+    let behind = net.without_arrows(&later, &current);
+    let excluded = &(&net.descendants(&(&current | &later)) | conditioning) | &[y].into();
     subsets(&(measured - &excluded)).into_iter().any(|z| {
-        let given = &z | held;
-        behind.separated(&own, &[y].into(), &given)
-            && has_sequence(net, order, k + 1, y, measured, &(&given | &own))
+        let adjusted = &z | conditioning;
+        behind.separated(&current, &[y].into(), &adjusted)
+            && has_sequence(net, order, k + 1, y, measured, &(&adjusted | &current))
     })
 }
 
 /// The g-formula of some steps at the treatments' values in `dose`.
 pub fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) -> f64 {
-    let covariates = steps.iter().fold(0, |all, step| all | mask(&step.adjust));
-    let treatments = steps.iter().fold(0, |all, step| all | mask(std::slice::from_ref(&step.treatment)));
+    let covariates = steps.iter().fold(0, |bits, step| bits | mask(&step.adjust));
+    let treatments = steps.iter().fold(0, |bits, step| bits | mask(std::slice::from_ref(&step.treatment)));
     let (x, t) = (dose & treatments, 1 << y);
     let term = |z: usize| {
         let state = x | z | t;
         let mut weight = conditional(seen, t, treatments | covariates, state);
-        let mut held = 0;
+        let mut history = 0;
         for step in steps {
-            weight *= conditional(seen, mask(&step.adjust), held, state);
-            held |= mask(&step.adjust) | mask(std::slice::from_ref(&step.treatment));
+            weight *= conditional(seen, mask(&step.adjust), history, state);
+            history |= mask(&step.adjust) | mask(std::slice::from_ref(&step.treatment));
         }
         weight
     };
@@ -62,15 +63,15 @@ fn sequences_exist_where_enumeration_finds_one_and_give_the_effect() {
     for round in 0..3000 {
         let net = Net::random(&mut s, 5 + round % 2, 0.45, round % 4);
         let (first, y) = some_effect(&net, &mut s);
-        let others: Set = (0..net.variables).filter(|&v| v != y).collect();
+        let candidates: Set = (0..net.variables).filter(|&v| v != y).collect();
         let causes: Set =
-            others.iter().copied().filter(|&v| net.descendants(&[v].into()).contains(&y)).collect();
+            candidates.iter().copied().filter(|&v| net.descendants(&[v].into()).contains(&y)).collect();
         let mut x: Set = &draw(&mut s, &causes, 0.4) | &[first].into();
-        x.extend(draw(&mut s, &others, 0.1));
-        let measured = &(&draw(&mut s, &others, 0.85) | &x) | &[y].into();
+        x.extend(draw(&mut s, &candidates, 0.1));
+        let measured = &(&draw(&mut s, &candidates, 0.85) | &x) | &[y].into();
         let graph = net.graph();
-        let found = sequential_adjustment(&graph, &names(&x), &name(y), &names(&measured)).unwrap();
-        let set = net.without(&x, &Set::new());
+        let sequence = sequential_adjustment(&graph, &names(&x), &name(y), &names(&measured)).unwrap();
+        let set = net.without_arrows(&x, &Set::new());
         let acting: Set = x.iter().copied().filter(|&v| set.descendants(&[v].into()).contains(&y)).collect();
         let causal = |order: &Vec<usize>| {
             (0..order.len()).all(|k| {
@@ -81,8 +82,8 @@ fn sequences_exist_where_enumeration_finds_one_and_give_the_effect() {
             .into_iter()
             .filter(causal)
             .any(|order| has_sequence(&net, &order, 0, y, &measured, &Set::new()));
-        assert_eq!(found.is_some(), exists, "{graph}: {x:?} on {y}, measured {measured:?}");
-        let Some(steps) = found else {
+        assert_eq!(sequence.is_some(), exists, "{graph}: {x:?} on {y}, measured {measured:?}");
+        let Some(steps) = sequence else {
             counts[0] += 1;
             continue;
         };
@@ -113,9 +114,9 @@ fn time_varying_confounders_are_adjusted_for_in_time() {
         treatment: treatment.into(),
         adjust: adjust.iter().map(|name| name.to_string()).collect(),
     };
-    let all = ["L0", "A0", "L1", "A1", "Y", "other"];
-    assert_eq!(steps(&["A1", "A0"], &all), Some(vec![step("A0", &["L0"]), step("A1", &["L1"])]));
-    assert_eq!(steps(&["A1"], &all), Some(vec![step("A1", &["L1"])]));
+    let variables = ["L0", "A0", "L1", "A1", "Y", "other"];
+    assert_eq!(steps(&["A1", "A0"], &variables), Some(vec![step("A0", &["L0"]), step("A1", &["L1"])]));
+    assert_eq!(steps(&["A1"], &variables), Some(vec![step("A1", &["L1"])]));
     assert_eq!(steps(&["A0", "A1"], &["A0", "L1", "A1", "Y"]), None);
     assert_eq!(steps(&["A0", "A1"], &["L0", "A0", "A1", "Y"]), None);
     let latent = Graph::parse("dag { l [latent]; a -> l; l -> b; l -> y; b -> y }").unwrap();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use riesz::Error;
-use riesz::causal::{How, IdentificationError, Query, Strategy, identify};
+use riesz::causal::{CausalQuery, EffectStrategy, IdentificationError, Strategy, identify};
 
 use crate::causal_graph::{Net, Set, below, draw, minimal, name, names, number, subsets};
 use crate::common::Stream;
@@ -12,7 +12,7 @@ use crate::common::Stream;
 /// Pearl's back-door criterion, for `given` among it and no effect of a treatment: behind the treatments
 /// nothing is open.
 pub fn is_back_door(net: &Net, x: &Set, y: &Set, set: &Set) -> bool {
-    set.is_disjoint(&net.descendants(x)) && net.without(&Set::new(), x).separated(x, y, set)
+    set.is_disjoint(&net.descendants(x)) && net.without_arrows(&Set::new(), x).separated(x, y, set)
 }
 
 /// Pearl's front-door criterion, by its three sentences, within each value of `passive`.
@@ -22,8 +22,8 @@ pub fn is_front_door(net: &Net, x: &Set, y: &Set, set: &Set, passive: &Set) -> b
     let intercepts = paths.all(|path| !directed(&path) || path.iter().any(|v| set.contains(v)));
     intercepts
         && set.is_disjoint(passive)
-        && net.without(&Set::new(), x).separated(x, set, passive)
-        && net.without(&Set::new(), set).separated(set, y, &(x | passive))
+        && net.without_arrows(&Set::new(), x).separated(x, set, passive)
+        && net.without_arrows(&Set::new(), set).separated(set, y, &(x | passive))
 }
 
 /// A hidden common cause, for which only a front door can make up, and no arrow between the two.
@@ -51,8 +51,8 @@ fn numbers(names: &[String]) -> Set {
     names.iter().map(|n| number(n)).collect()
 }
 
-fn all_of(first: &[String], others: &[Vec<String>]) -> BTreeSet<Set> {
-    others.iter().map(|set| numbers(set)).chain([numbers(first)]).collect()
+fn all_of(first: &[String], alternatives: &[Vec<String>]) -> BTreeSet<Set> {
+    alternatives.iter().map(|set| numbers(set)).chain([numbers(first)]).collect()
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn sets_are_those_of_the_definitions() {
     let (mut counts, mut helping) = ([0; 5], 0);
     for round in 0..1000 {
         let net = Net::random(&mut s, 4 + round % 4, 0.4, round % 4);
-        let all: Set = (0..net.variables).collect();
+        let variables: Set = (0..net.variables).collect();
         let (mut net, (first, y)) = (net.clone(), some_effect(&net, &mut s));
         if round % 2 == 0 {
             confound(&mut net, first, y);
@@ -71,14 +71,14 @@ fn sets_are_those_of_the_definitions() {
         if round % 3 == 0 {
             x.extend([(y + 1) % net.variables]);
         }
-        let measured = &(&draw(&mut s, &all, 0.75) | &x) | &[y].into();
-        let query = |measured: &Set| Query {
+        let measured = &(&draw(&mut s, &variables, 0.75) | &x) | &[y].into();
+        let query = |measured: &Set| CausalQuery {
             treatments: names(&x),
             outcome: name(y),
             studies: vec![names(measured)],
-            ..Query::default()
+            ..CausalQuery::default()
         };
-        let found = identify(Some(&graph), &query(&measured));
+        let result = identify(Some(&graph), &query(&measured));
         // Of the treatments those count that have a directed path past the others.
         let directed = |path: &Vec<usize>| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
         let acts =
@@ -93,50 +93,56 @@ fn sets_are_those_of_the_definitions() {
             .filter(|z| is_front_door(&net, &acting, &outcome, z, &Set::new()))
             .collect();
         let is_adjustable = |measured: &Set| {
-            identify(Some(&graph), &query(measured)).is_ok_and(|found| found.estimable().is_ok())
+            identify(Some(&graph), &query(measured))
+                .is_ok_and(|identification| identification.estimable().is_ok())
         };
         // What is said to help does, and no other single variable does.
         let mut assert_helps = |would_help: &[Vec<String>]| {
             let hidden = would_help.iter().flatten().any(|name| name.starts_with("what is behind"));
-            for more in would_help.iter().filter(|_| !hidden) {
+            for addition in would_help.iter().filter(|_| !hidden) {
                 helping += 1;
-                assert!(is_adjustable(&(&measured | &numbers(more))), "{graph}: {more:?}");
+                assert!(is_adjustable(&(&measured | &numbers(addition))), "{graph}: {addition:?}");
             }
-            let alone: Vec<String> = (&all - &measured)
+            let single_helpers: Vec<String> = (&variables - &measured)
                 .iter()
                 .filter(|v| is_adjustable(&(&measured | &[**v].into())))
                 .map(|&v| name(v))
                 .collect();
-            if !alone.is_empty() {
-                assert_eq!(would_help.concat(), alone, "{graph}");
+            if !single_helpers.is_empty() {
+                assert_eq!(would_help.concat(), single_helpers, "{graph}");
             }
         };
-        match found {
-            Ok(found) => {
-                assert_eq!(numbers(&found.treatments), acting);
-                match &found.how {
-                    How::Constant => {
+        match result {
+            Ok(identification) => {
+                assert_eq!(numbers(&identification.treatments), acting);
+                match &identification.strategy {
+                    EffectStrategy::Constant => {
                         assert!(acting.is_empty());
                         counts[0] += 1;
                     }
-                    How::BackDoor { adjust, others, listed } => {
+                    EffectStrategy::BackDoor { adjust, alternatives: others, listed } => {
                         assert!(listed);
                         assert_eq!(all_of(adjust, others), minimal(&back), "{graph}");
                         assert_eq!(others.len() + 1, minimal(&back).len());
                         counts[1] += 1;
                     }
-                    How::FrontDoor { through, given, others, listed } => {
+                    EffectStrategy::FrontDoor {
+                        mediators: through,
+                        conditioning: given,
+                        alternatives: others,
+                        listed,
+                    } => {
                         assert!(*listed && given.is_empty() && back.is_empty());
                         assert_eq!(all_of(through, others), minimal(&front), "{graph}");
                         counts[2] += 1 + usize::from(through.len() > 1);
                     }
-                    How::Formula { would_help, .. } => {
+                    EffectStrategy::Formula { would_help, .. } => {
                         assert!(back.is_empty() && front.is_empty() && !acting.is_empty(), "{graph}");
                         assert_helps(would_help);
                         counts[4] += 1;
                     }
                     // Which sequences are admissible is tested with them.
-                    How::Sequential { steps } => {
+                    EffectStrategy::Sequential { steps } => {
                         assert!(back.is_empty() && front.is_empty() && steps.len() > 1);
                     }
                     other => panic!("{other:?}"),
@@ -155,7 +161,7 @@ fn sets_are_those_of_the_definitions() {
         }
         // A set that is given is taken if and only if the definition takes it.
         let set = draw(&mut s, &free, 0.5);
-        let with = |strategy| identify(Some(&graph), &Query { strategy, ..query(&measured) });
+        let with = |strategy| identify(Some(&graph), &CausalQuery { strategy, ..query(&measured) });
         if !acting.is_empty() {
             assert_eq!(
                 with(Strategy::Adjust(names(&set))).is_ok(),
@@ -174,7 +180,10 @@ fn sets_are_those_of_the_definitions() {
                     "{graph}: {set:?}"
                 );
             }
-            assert_eq!(with(Strategy::Randomized).unwrap().how, How::Randomized { adjust: vec![] });
+            assert_eq!(
+                with(Strategy::Randomized).unwrap().strategy,
+                EffectStrategy::Randomized { adjust: vec![] }
+            );
         }
     }
     assert!(helping > 25 && counts.iter().all(|&n| n > 10), "{counts:?} {helping}");
@@ -195,13 +204,15 @@ fn large_graphs_have_one_minimal_set() {
             }
         }
         let graph = riesz::causal::Graph::parse(&text).unwrap();
-        let query = Query {
+        let query = CausalQuery {
             treatments: vec!["x".into()],
             outcome: "y".into(),
             studies: vec![graph.variables().to_vec()],
-            ..Query::default()
+            ..CausalQuery::default()
         };
-        let How::BackDoor { adjust, others, listed } = identify(Some(&graph), &query).unwrap().how else {
+        let EffectStrategy::BackDoor { adjust, alternatives: others, listed } =
+            identify(Some(&graph), &query).unwrap().strategy
+        else {
             panic!()
         };
         assert!(!listed && others.is_empty());

@@ -1,11 +1,11 @@
-//! What is not told is said: treatments that nobody like those asked about had, people whom rows do not tell,
-//! draws that say little; and work that is stopped.
+//! Support and caveats: doses outside the data, populations unlike the rows, and too few effective draws; and
+//! interrupted work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use riesz::causal::{
-    DataSupport, Effect, Fusion, IdentificationRoute, Query, Strategy, Studies, Study, TargetPopulation,
-    caveats, identify,
+    CausalFusion, CausalQuery, DataSupport, Effect, IdentificationRoute, Strategy, Studies, Study,
+    TargetPopulation, caveats, identify,
 };
 use riesz::{Column, ColumnKind, Error, Table};
 
@@ -17,8 +17,8 @@ fn column(name: &str, v: &[f64]) -> Table {
     Table::from_column_major(vec![Column::numeric(name)], v.len(), v.to_vec()).unwrap()
 }
 
-fn fusion() -> Fusion {
-    Fusion { draws: 3, ..Fusion::default() }
+fn fusion() -> CausalFusion {
+    CausalFusion { draws: 3, ..CausalFusion::default() }
 }
 
 /// Covariates, and studies of which the first has treatments that depend on them.
@@ -38,45 +38,46 @@ fn studies(n: usize, seed: u64, treatment: impl Fn(f64, &mut Stream) -> f64) -> 
     (z, Studies { studies: vec![first], points: column("y", &y2), outcome })
 }
 
-fn standing(effect: &Effect, x: &[f64]) -> Vec<DataSupport> {
-    effect.at(&column("x", x)).unwrap().standing
+fn support_at(effect: &Effect, x: &[f64]) -> Vec<DataSupport> {
+    effect.evaluate(&column("x", x)).unwrap().support
 }
 
-/// Against the share of people whose covariates are as near to the dose as the noise that made it says.
+/// Overlap against the share of people whose covariates lie within two noise standard deviations of the dose.
 #[test]
-fn doses_are_near_for_those_whose_covariates_lead_there() {
+fn overlap_counts_people_whose_covariates_lead_to_a_dose() {
     for noise in [0.1, 0.3, 1.0] {
         let (z, studies) = studies(150, 11, |z, s| z + noise * s.normal());
         let effect = fusion().fit(&studies).unwrap();
-        let asked = [-2.5, -1.0, 0.0, 0.5, 2.0];
-        for (x, own) in asked.iter().zip(standing(&effect, &asked)) {
+        let doses = [-2.5, -1.0, 0.0, 0.5, 2.0];
+        for (x, support) in doses.iter().zip(support_at(&effect, &doses)) {
             let near =
                 |width: f64| z.iter().filter(|z| (x - **z).abs() <= width * noise).count() as f64 / 150.0;
             assert!(
-                (near(1.7) - 0.03..=near(2.3) + 0.03).contains(&own.overlap),
-                "{noise} {x}: {own:?} {}",
+                (near(1.7) - 0.03..=near(2.3) + 0.03).contains(&support.overlap),
+                "{noise} {x}: {support:?} {}",
                 near(2.0)
             );
             if noise == 0.1 {
-                assert!(own.variance_explained_by_first > 0.5 || own.overlap < 0.1);
-                assert!(!own.is_supported());
+                assert!(support.variance_explained_by_first > 0.5 || support.overlap < 0.1);
+                assert!(!support.is_supported());
             }
         }
         // Of one person.
-        let person =
-            |z: f64| effect.on_population(&TargetPopulation::Like(column("z", &[z])), &STAY).unwrap();
-        assert_eq!(standing(&person(0.5), &[0.5, 0.5 + 3.0 * noise])[0].overlap, 1.0);
-        assert_eq!(standing(&person(0.5), &[0.5 + 3.0 * noise])[0].overlap, 0.0);
-        let both = TargetPopulation::Population(column("z", &[0.5, -1.5]), vec![0.75, 0.25]);
-        let both = standing(&effect.on_population(&both, &STAY).unwrap(), &[0.5])[0];
-        assert_eq!(both.overlap, if noise < 1.0 { 0.75 } else { both.overlap });
+        let person = |z: f64| {
+            effect.on_population(&TargetPopulation::ConditionalOn(column("z", &[z])), &STAY).unwrap()
+        };
+        assert_eq!(support_at(&person(0.5), &[0.5, 0.5 + 3.0 * noise])[0].overlap, 1.0);
+        assert_eq!(support_at(&person(0.5), &[0.5 + 3.0 * noise])[0].overlap, 0.0);
+        let mixture = TargetPopulation::Population(column("z", &[0.5, -1.5]), vec![0.75, 0.25]);
+        let mixed_support = support_at(&effect.on_population(&mixture, &STAY).unwrap(), &[0.5])[0];
+        assert_eq!(mixed_support.overlap, if noise < 1.0 { 0.75 } else { mixed_support.overlap });
     }
 }
 
-/// Those with z above .5 always take the second of three levels, others the first or the second; nobody the
-/// third.
+/// Three treatment levels: people with z above 0.5 always take the second, others the first or second, none
+/// the third.
 #[test]
-fn levels_are_near_where_they_have_a_chance() {
+fn levels_overlap_where_their_probability_is_positive() {
     let (z, mut studies) = studies(120, 5, |z, s| if z > 0.5 || s.uniform() < 0.5 { 1.0 } else { 0.0 });
     let levels = ["none", "low", "high"].map(str::to_owned).to_vec();
     let kind = ColumnKind::Categorical { levels };
@@ -84,72 +85,80 @@ fn levels_are_near_where_they_have_a_chance() {
     let x = studies.studies[0].treatments.column(0).to_vec();
     studies.studies[0].treatments = Table::from_column_major(columns.clone(), x.len(), x).unwrap();
     let effect = fusion().fit(&studies).unwrap();
-    let asked = Table::from_column_major(columns, 3, vec![0.0, 1.0, 2.0]).unwrap();
-    let told = effect.at(&asked).unwrap().standing;
+    let queries = Table::from_column_major(columns, 3, vec![0.0, 1.0, 2.0]).unwrap();
+    let support = effect.evaluate(&queries).unwrap().support;
     // A smooth regression has it that some just above have a chance, too.
     let below = |end: f64| z.iter().filter(|z| **z < end).count() as f64 / z.len() as f64;
-    assert!((below(0.4)..below(1.3)).contains(&told[0].overlap), "{} {}", told[0].overlap, below(0.5));
-    assert_eq!((told[1].overlap, told[2].overlap), (1.0, 0.0));
-    assert!(!told[2].is_supported());
+    assert!((below(0.4)..below(1.3)).contains(&support[0].overlap), "{} {}", support[0].overlap, below(0.5));
+    assert_eq!((support[1].overlap, support[2].overlap), (1.0, 0.0));
+    assert!(!support[2].is_supported());
 }
 
 #[test]
-fn people_unlike_all_rows_are_not_known() {
+fn populations_unlike_all_rows_are_unsupported() {
     let (z, mut studies) = studies(80, 3, |z, s| z + s.normal());
     let mut s = Stream(9);
     let w: Vec<f64> = z.iter().map(|z| 0.5 * z + 0.5 * s.normal()).collect();
-    let both =
+    let covariates =
         Table::from_column_major(vec![Column::numeric("z"), Column::numeric("w")], z.len(), [z, w].concat());
-    studies.studies[0].route = IdentificationRoute::BackDoor(both.unwrap());
+    studies.studies[0].route = IdentificationRoute::BackDoor(covariates.unwrap());
     let effect = fusion().fit(&studies).unwrap();
-    assert_eq!(standing(&effect, &[0.0])[0].population_explained, 1.0);
+    assert_eq!(support_at(&effect, &[0.0])[0].population_explained, 1.0);
     let like = |z: f64| {
-        standing(&effect.on_population(&TargetPopulation::Like(column("z", &[z])), &STAY).unwrap(), &[0.0])[0]
+        support_at(
+            &effect.on_population(&TargetPopulation::ConditionalOn(column("z", &[z])), &STAY).unwrap(),
+            &[0.0],
+        )[0]
     };
     assert!(like(0.2).population_explained > 0.9 && like(0.2).is_supported(), "{:?}", like(0.2));
     assert!(like(60.0).population_explained < 0.2 && !like(60.0).is_supported(), "{:?}", like(60.0));
     let treated = |x: f64| {
-        standing(&effect.on_population(&TargetPopulation::Treated(column("x", &[x])), &STAY).unwrap(), &[0.0])
-            [0]
+        support_at(
+            &effect.on_population(&TargetPopulation::Treated(column("x", &[x])), &STAY).unwrap(),
+            &[0.0],
+        )[0]
     };
     assert!(treated(0.1).population_explained > 0.9 && treated(80.0).population_explained < 0.2);
 }
 
-/// Of what was computed, not measured, no number of draws is enough.
+/// Outcomes that were computed, not measured, are flagged without the advice to take more draws.
 #[test]
-fn outcomes_without_noise_are_told_apart() {
-    let names = |own: &[&str]| own.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-    let query = Query {
+fn outcomes_without_noise_are_flagged() {
+    let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    let query = CausalQuery {
         treatments: names(&["x"]),
         outcome: "t".into(),
         studies: vec![names(&["x", "z", "y"]), names(&["y", "t"])],
         strategy: Strategy::Adjust(names(&["z"])),
-        ..Query::default()
+        ..CausalQuery::default()
     };
-    let found = identify(None, &query).unwrap();
+    let identification = identify(None, &query).unwrap();
     let doubt = |studies: &Studies| {
-        let fusion = Fusion { draws: 8, ..Fusion::default() };
-        caveats(&found, &fusion.fit(studies).unwrap(), 8).iter().map(ToString::to_string).collect::<String>()
+        let fusion = CausalFusion { draws: 8, ..CausalFusion::default() };
+        caveats(&identification, &fusion.fit(studies).unwrap(), 8)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<String>()
     };
     let (_, noisy) = studies(80, 1, |z, s| z + s.normal());
     assert_eq!(doubt(&noisy), "");
     let mut exact = noisy.clone();
     exact.outcome = exact.points.column(0).iter().map(|y| (0.5 * y).sin()).collect();
-    let told = doubt(&exact);
-    assert!(told.contains("study 2 has hardly any noise") && !told.contains("give more"), "{told}");
+    let message = doubt(&exact);
+    assert!(message.contains("study 2 has hardly any noise") && !message.contains("give more"), "{message}");
     let mut exact = noisy;
     let first = &mut exact.studies[0];
     first.mediators = column("y", first.treatments.column(0));
-    let told = doubt(&exact);
-    assert!(told.contains("study 1 has hardly any noise"), "{told}");
+    let message = doubt(&exact);
+    assert!(message.contains("study 1 has hardly any noise"), "{message}");
 }
 
 #[test]
-fn fits_are_stopped_and_refuse_what_memory_does_not_hold() {
+fn fits_can_be_stopped_and_refuse_excessive_memory() {
     let (_, studies) = studies(40, 1, |z, s| z + s.normal());
     let effect = fusion().fit(&studies).unwrap();
     assert!((1.0..=64.0).contains(&effect.effective_draws()), "{}", effect.effective_draws());
-    let best = Fusion { draws: 0, ..Fusion::default() }.fit(&studies).unwrap();
+    let best = CausalFusion { draws: 0, ..CausalFusion::default() }.fit(&studies).unwrap();
     assert_eq!(best.effective_draws(), f64::INFINITY);
     let stopped = fusion();
     stopped.stop.store(true, Ordering::Relaxed);
@@ -162,6 +171,9 @@ fn fits_are_stopped_and_refuse_what_memory_does_not_hold() {
         effect.on_population(&TargetPopulation::Treated(column("x", &[0.0])), &AtomicBool::new(true)),
         Err(Error::Interrupted)
     ));
-    let told = Fusion { draws: usize::MAX / 8, ..Fusion::default() }.fit(&studies).unwrap_err().to_string();
-    assert!(told.starts_with("draws = ") && told.contains("ask for fewer"), "{told}");
+    let message = CausalFusion { draws: usize::MAX / 8, ..CausalFusion::default() }
+        .fit(&studies)
+        .unwrap_err()
+        .to_string();
+    assert!(message.starts_with("draws = ") && message.contains("ask for fewer"), "{message}");
 }

@@ -1,12 +1,12 @@
 //! Effects from one table: every number against Gaussian conditioning by explicit sums over rows and members,
-//! models of known effects, and what is refused.
+//! models of known effects, and refusals.
 
 use std::sync::atomic::AtomicBool;
 
 use riesz::causal::{
-    Caveat, Effect, Estimand, Fusion, Graph, How, Identification, MeasuredColumns, OutcomeGpParameters,
-    PreparedStudies, Query, SingleTable, Stage, StageParameters, Strategy, TargetPopulation,
-    UncertaintyCause, gather, identify, usual_combinations,
+    CausalFusion, CausalQuery, Caveat, Effect, EffectStrategy, Estimand, Graph, Identification,
+    MeasuredColumns, OutcomeGpParameters, PreparedStudies, SingleTable, Stage, StageParameters, Strategy,
+    TargetPopulation, UncertaintyCause, gather, identify, usual_combinations,
 };
 use riesz::linalg::lu_solve;
 use riesz::{Column, ColumnKind, Kernel, Matrix, Table};
@@ -18,7 +18,7 @@ fn names(text: &str) -> Vec<String> {
 }
 
 fn named(columns: &[(&str, &[f64])]) -> Table {
-    let values = columns.iter().flat_map(|(_, own)| own.iter().copied()).collect();
+    let values = columns.iter().flat_map(|(_, column)| column.iter().copied()).collect();
     let names = columns.iter().map(|(name, _)| Column::numeric(*name)).collect();
     Table::from_column_major(names, columns[0].1.len(), values).unwrap()
 }
@@ -60,21 +60,21 @@ impl PlainStage {
             (false, Some(j)) => vec![(1.0, &self.averaged[j])],
             (false, None) => self.averaged.iter().map(|z| (1.0 / n as f64, &z[..])).collect(),
         };
-        let each = kept.iter().flat_map(|(w, h)| {
+        let points = kept.iter().flat_map(|(w, h)| {
             members.iter().map(|(share, z)| (w * share, [*h, &set[..], *z].concat())).collect::<Vec<_>>()
         });
-        each.collect()
+        points.collect()
     }
 
     fn between(&self, a: &[(f64, Vec<f64>)], b: &[(f64, Vec<f64>)]) -> f64 {
-        let each = a.iter().flat_map(|(v, x)| b.iter().map(move |(w, y)| v * w * self.kernel.eval(x, y)));
-        each.sum()
+        let products = a.iter().flat_map(|(v, x)| b.iter().map(move |(w, y)| v * w * self.kernel.eval(x, y)));
+        products.sum()
     }
 }
 
 impl Plain {
-    /// Means less the constant and covariances of queries from stage t on; with `member` alone where
-    /// covariates are averaged over.
+    /// Means (less the constant) and covariances of queries from stage t on; averages over covariates take
+    /// `member` alone where it is given.
     fn moments(
         &self,
         t: usize,
@@ -84,56 +84,56 @@ impl Plain {
         member: Option<usize>,
     ) -> (Vec<f64>, Vec<Vec<f64>>) {
         let (stage, n, q) = (&self.stages[t], self.outcome.len(), queries.len());
-        let asked: Vec<_> = (0..q)
+        let query_points: Vec<_> = (0..q)
             .map(|k| stage.points(weights.get(k).map_or(&[], |w| &w[..]), &queries[k], member))
             .collect();
         let rows: Vec<_> = (0..n).map(|i| vec![(1.0, stage.row(i))]).collect();
-        let last = t + 1 == self.stages.len();
-        let (level, noise) = if last { (self.level, self.noise) } else { (0.0, stage.ridge) };
+        let is_last = t + 1 == self.stages.len();
+        let (level, noise) = if is_last { (self.level, self.noise) } else { (0.0, stage.ridge) };
         let mut gram = Matrix::zeros(n, n);
         for i in 0..n {
             for j in 0..n {
                 gram[(i, j)] = stage.between(&rows[i], &rows[j]) + level + if i == j { noise } else { 0.0 };
             }
         }
-        let with_rows: Vec<Vec<f64>> = asked
+        let with_rows: Vec<Vec<f64>> = query_points
             .iter()
-            .map(|own| rows.iter().map(|row| stage.between(own, row) + level * constant).collect())
+            .map(|points| rows.iter().map(|row| stage.between(points, row) + level * constant).collect())
             .collect();
-        let solved: Vec<Vec<f64>> = with_rows.iter().map(|own| lu_solve(&gram, own)).collect();
+        let solved: Vec<Vec<f64>> = with_rows.iter().map(|cross| lu_solve(&gram, cross)).collect();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let open: Vec<Vec<f64>> = (0..q)
             .map(|a| {
                 (0..q)
                     .map(|b| {
-                        stage.between(&asked[a], &asked[b]) + level * constant * constant
+                        stage.between(&query_points[a], &query_points[b]) + level * constant * constant
                             - dot(&solved[a], &with_rows[b])
                     })
                     .collect()
             })
             .collect();
-        if last {
+        if is_last {
             let mean = self.outcome.iter().sum::<f64>() / n as f64;
-            let rest: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
+            let centred: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
             // The constant's prior mean is that of the outcome.
-            return (solved.iter().map(|own| dot(own, &rest) + constant * mean).collect(), open);
+            return (solved.iter().map(|solution| dot(solution, &centred) + constant * mean).collect(), open);
         }
-        let (means, mut all) = self.moments(t + 1, &solved, queries, constant, member);
+        let (means, mut covariances) = self.moments(t + 1, &solved, queries, constant, member);
         let unit = |u: usize| (0..n).map(|i| f64::from(u8::from(i == u))).collect::<Vec<f64>>();
         for u in 0..n {
-            let (own, left) = self.moments(t + 1, &vec![unit(u); q], queries, 0.0, None);
+            let (unit_means, left) = self.moments(t + 1, &vec![unit(u); q], queries, 0.0, None);
             for a in 0..q {
                 for b in 0..q {
-                    all[a][b] += open[a][b] * (own[a] * own[b] + left[a][b]) / n as f64;
+                    covariances[a][b] += open[a][b] * (unit_means[a] * unit_means[b] + left[a][b]) / n as f64;
                 }
             }
         }
-        (means, all)
+        (means, covariances)
     }
 }
 
-/// Stages over columns of numbers of no pattern, by the names of their columns, with treatments in the order
-/// of `treatments`.
+/// Checks stages of the named columns, filled with arbitrary numbers, with treatments in the order of
+/// `treatments`.
 fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
     let n = 9;
     let mut columns: Vec<String> = Vec::new();
@@ -142,7 +142,8 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
     }
     columns.sort();
     columns.dedup();
-    let value = |name: &String, i: usize| number(i + 3, columns.iter().position(|own| own == name).unwrap());
+    let value =
+        |name: &String, i: usize| number(i + 3, columns.iter().position(|column| column == name).unwrap());
     let values = columns.iter().flat_map(|name| (0..n).map(move |i| (name, i)));
     let values = values.map(|(name, i)| value(name, i)).collect();
     let rows = Table::from_column_major(columns.iter().map(Column::numeric).collect(), n, values).unwrap();
@@ -159,68 +160,72 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
             (0..stages[t].columns().len()).map(|j| 0.9 + 0.3 * j as f64 + 0.1 * t as f64).collect();
         scale * Kernel::gaussian(&lengths)
     };
-    let last = stages.len() - 1;
+    let last_stage = stages.len() - 1;
     let parameters = StageParameters {
-        regressions: (0..last).map(|t| (kernel(t, 1.0), 0.2 + 0.1 * t as f64)).collect(),
-        outcome: OutcomeGpParameters { kernel: kernel(last, 1.7), noise: 0.3, intercept_variance: 0.8 },
+        regressions: (0..last_stage).map(|t| (kernel(t, 1.0), 0.2 + 0.1 * t as f64)).collect(),
+        outcome: OutcomeGpParameters { kernel: kernel(last_stage, 1.7), noise: 0.3, intercept_variance: 0.8 },
         adjustment: true,
         landmarks: None,
     };
     let plain_stage = |t: usize| {
-        let of = |own: &[String]| {
-            (0..n).map(|i| own.iter().map(|name| value(name, i)).collect()).collect::<Vec<Vec<f64>>>()
+        let cells = |list: &[String]| {
+            (0..n).map(|i| list.iter().map(|name| value(name, i)).collect()).collect::<Vec<Vec<f64>>>()
         };
-        let place = |name: &String| treatments.iter().position(|own| own == name).unwrap();
+        let place = |name: &String| treatments.iter().position(|treatment| treatment == name).unwrap();
         PlainStage {
-            history: of(&stages[t].history),
-            treatments: of(&stages[t].treatments),
-            averaged: of(&stages[t].averaged),
+            history: cells(&stages[t].history),
+            treatments: cells(&stages[t].treatments),
+            averaged: cells(&stages[t].averaged),
             places: stages[t].treatments.iter().map(place).collect(),
-            kernel: kernel(t, if t == last { 1.7 } else { 1.0 }),
+            kernel: kernel(t, if t == last_stage { 1.7 } else { 1.0 }),
             ridge: 0.2 + 0.1 * t as f64,
         }
     };
     let plain = Plain {
-        stages: (0..=last).map(plain_stage).collect(),
+        stages: (0..=last_stage).map(plain_stage).collect(),
         outcome: outcome.clone(),
         noise: 0.3,
         level: 0.8,
     };
     let queries: Vec<Vec<f64>> =
         (0..4).map(|k| (0..treatments.len()).map(|j| number(k, 50 + j)).collect()).collect();
-    let values = (0..treatments.len()).flat_map(|j| queries.iter().map(move |own| own[j])).collect();
-    let at = Table::from_column_major(treatments.iter().map(Column::numeric).collect(), 4, values).unwrap();
+    let values = (0..treatments.len()).flat_map(|j| queries.iter().map(move |query| query[j])).collect();
+    let query_table =
+        Table::from_column_major(treatments.iter().map(Column::numeric).collect(), 4, values).unwrap();
     let table = SingleTable { stages: stages.clone(), treatments, rows, outcome };
     let effect = table.effect(&parameters).unwrap();
-    let told = effect.at(&at).unwrap();
+    let estimate = effect.evaluate(&query_table).unwrap();
     let (means, mut covariance) = plain.moments(0, &[], &queries, 1.0, None);
     if stages.iter().any(|stage| !stage.averaged.is_empty()) {
         // The Bayesian bootstrap of members: their covariance over n + 1.
-        let each: Vec<Vec<f64>> = (0..n).map(|j| plain.moments(0, &[], &queries, 1.0, Some(j)).0).collect();
+        let member_means: Vec<Vec<f64>> =
+            (0..n).map(|j| plain.moments(0, &[], &queries, 1.0, Some(j)).0).collect();
         for a in 0..4 {
             for b in 0..4 {
-                let product: f64 =
-                    each.iter().map(|own| (own[a] - means[a]) * (own[b] - means[b])).sum::<f64>();
+                let product: f64 = member_means
+                    .iter()
+                    .map(|member| (member[a] - means[a]) * (member[b] - means[b]))
+                    .sum::<f64>();
                 covariance[a][b] += product / (n * (n + 1)) as f64;
             }
         }
     }
     for a in 0..4 {
-        assert!((told.mean[a] - means[a]).abs() < 1e-9, "{} {}", told.mean[a], means[a]);
+        assert!((estimate.mean[a] - means[a]).abs() < 1e-9, "{} {}", estimate.mean[a], means[a]);
         for b in 0..4 {
-            let (own, expected) = (told.covariance[(a, b)], covariance[a][b]);
-            assert!((own - expected).abs() < 1e-9, "{stages:?} {a} {b}: {own} {expected}");
+            let (actual, expected) = (estimate.covariance[(a, b)], covariance[a][b]);
+            assert!((actual - expected).abs() < 1e-9, "{stages:?} {a} {b}: {actual} {expected}");
         }
     }
-    let has = |cause: UncertaintyCause| told.causes.iter().any(|(own, _)| *own == cause);
+    let has = |cause: UncertaintyCause| estimate.causes.iter().any(|(candidate, _)| *candidate == cause);
     assert!(
-        has(UncertaintyCause::Outcome) && (0..last).all(|t| has(UncertaintyCause::Stage(t))),
+        has(UncertaintyCause::Outcome) && (0..last_stage).all(|t| has(UncertaintyCause::Stage(t))),
         "{:?}",
-        told.causes
+        estimate.causes
     );
-    assert_eq!(has(UncertaintyCause::Interaction), last > 0);
+    assert_eq!(has(UncertaintyCause::Interaction), last_stage > 0);
     // Draws have these moments.
-    let draws = effect.sample(&at, 4000, 1).unwrap();
+    let draws = effect.sample(&query_table, 4000, 1).unwrap();
     for a in 0..4 {
         let mean = draws.row(a).iter().sum::<f64>() / 4000.0;
         let variance = draws.row(a).iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 4000.0;
@@ -232,7 +237,7 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
     let explained = effect.posteriors();
     if stages.iter().skip(1).all(|stage| stage.treatments.is_empty()) {
         let (_, model, _) = &explained.unwrap()[0];
-        let predicted = model.predict(&at).unwrap();
+        let predicted = model.predict(&query_table).unwrap();
         for a in 0..4 {
             assert!((predicted[(a, 0)] - means[a]).abs() < 1e-9);
         }
@@ -252,7 +257,7 @@ fn moments_are_those_of_gaussian_conditioning() {
     compared(&[("", "a", "z"), ("z a v", "b", ""), ("z a v b u", "c", "")], "c a b");
 }
 
-/// Covariances that explanations rest on: of the effect at two treatments by the posterior of the expansion.
+/// The posterior of the expansion, on which explanations rest, has the variances of the effect.
 #[test]
 fn explanations_have_the_covariance_of_the_effect() {
     let x: Vec<f64> = (0..20).map(|i| number(i, 1)).collect();
@@ -277,48 +282,49 @@ fn explanations_have_the_covariance_of_the_effect() {
         let rows = named(&[("x", &x), ("z", &z)]);
         let table = SingleTable { stages, treatments: names("x"), rows, outcome: y.clone() };
         let effect = table.effect(&parameters).unwrap();
-        let at = named(&[("x", &[-0.4, 0.7, 1.1])]);
-        let told = effect.at(&at).unwrap();
+        let queries = named(&[("x", &[-0.4, 0.7, 1.1])]);
+        let estimate = effect.evaluate(&queries).unwrap();
         let (_, model, covariance) = effect.posteriors().unwrap().remove(0);
         let posterior = riesz::Posterior::new(&model, &covariance).unwrap();
-        let sd = posterior.sd(&at).unwrap();
+        let sd = posterior.sd(&queries).unwrap();
         for a in 0..3 {
-            let expected = told.covariance[(a, a)].sqrt();
+            let expected = estimate.covariance[(a, a)].sqrt();
             assert!((sd[(a, 0)] - expected).abs() < 1e-8, "{} {expected}", sd[(a, 0)]);
         }
     }
 }
 
-fn question(treatments: &str, columns: &str) -> Query {
-    Query {
+fn question(treatments: &str, columns: &str) -> CausalQuery {
+    CausalQuery {
         treatments: names(treatments),
         outcome: "y".into(),
         studies: vec![names(columns)],
-        ..Query::default()
+        ..CausalQuery::default()
     }
 }
 
-fn gathered(found: &Identification, columns: &[(&str, &[f64])]) -> riesz::Result<PreparedStudies> {
-    let columns = columns.iter().map(|(name, own)| (Column::numeric(*name), own.to_vec())).collect();
-    gather(found, &[MeasuredColumns { columns }])
+fn gathered(identification: &Identification, columns: &[(&str, &[f64])]) -> riesz::Result<PreparedStudies> {
+    let columns = columns.iter().map(|(name, column)| (Column::numeric(*name), column.to_vec())).collect();
+    gather(identification, &[MeasuredColumns { columns }])
 }
 
 /// Learns the effect that a graph identifies.
 fn learnt(graph: &str, treatments: &str, columns: &[(&str, &[f64])]) -> (Identification, Effect) {
     let measured = columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" ");
     let graph = Graph::parse(graph).unwrap();
-    let found = identify(Some(&graph), &question(treatments, &measured)).unwrap();
-    let studies = gathered(&found, columns).unwrap().studies;
-    let effect = Fusion { draws: 2, ..Fusion::default() }.learn(&found, &studies).unwrap();
-    (found, effect)
+    let identification = identify(Some(&graph), &question(treatments, &measured)).unwrap();
+    let studies = gathered(&identification, columns).unwrap().studies;
+    let effect =
+        CausalFusion { draws: 2, ..CausalFusion::default() }.learn(&identification, &studies).unwrap();
+    (identification, effect)
 }
 
-fn near(effect: &Effect, estimand: &Estimand, at: &Table, truth: &[f64], widest: f64) {
-    let told = effect.pointwise(at, estimand).unwrap();
+fn near(effect: &Effect, estimand: &Estimand, queries: &Table, truth: &[f64], widest: f64) {
+    let estimate = effect.pointwise(queries, estimand).unwrap();
     for (i, truth) in truth.iter().enumerate() {
-        let (mean, sd) = (told.mean[i], told.sd()[i]);
+        let (mean, sd) = (estimate.mean[i], estimate.sd()[i]);
         assert!((mean - truth).abs() < 4.0 * sd && sd < widest, "{mean} ± {sd}, in truth {truth}");
-        assert!(told.supported()[i], "{:?}", told.standing[i]);
+        assert!(estimate.supported()[i], "{:?}", estimate.support[i]);
     }
 }
 
@@ -332,19 +338,24 @@ fn effects_of_linear_models_are_found() {
     let (mut s, n) = (Stream(7), 150);
     let mut e = || normals(&mut s, n);
     let add = |parts: &[(f64, &[f64])]| -> Vec<f64> {
-        (0..n).map(|i| parts.iter().map(|(by, own)| by * own[i]).sum()).collect()
+        (0..n).map(|i| parts.iter().map(|(factor, column)| factor * column[i]).sum()).collect()
     };
-    let slope = |effect: &Effect, by: &str| Estimand::slope(effect.treatments(), Some(by), None).unwrap();
+    let slope = |effect: &Effect, treatment: &str| {
+        Estimand::slope(effect.treatments(), Some(treatment), None).unwrap()
+    };
     // Back door: y = 1.5 x - 2 z; as it is seen the slope is 0.5.
     let z = e();
     let x = add(&[(1.0, &z), (1.0, &e())]);
     let y = add(&[(1.5, &x), (-2.0, &z), (0.5, &e())]);
-    let (found, effect) = learnt("z -> x; z -> y; x -> y", "x", &[("x", &x), ("y", &y), ("z", &z)]);
-    assert!(matches!(&found.how, How::BackDoor { adjust, .. } if *adjust == names("z")));
+    let (identification, effect) = learnt("z -> x; z -> y; x -> y", "x", &[("x", &x), ("y", &y), ("z", &z)]);
+    assert!(
+        matches!(&identification.strategy, EffectStrategy::BackDoor { adjust, .. } if *adjust == names("z"))
+    );
     near(&effect, &slope(&effect, "x"), &named(&[("x", &[-1.0, 0.0, 1.0])]), &[1.5; 3], 0.3);
     // Of those with z = 1, and of a population with a mean of z of 0.5.
     let stop = AtomicBool::new(false);
-    let like = effect.on_population(&TargetPopulation::Like(named(&[("z", &[1.0])])), &stop).unwrap();
+    let like =
+        effect.on_population(&TargetPopulation::ConditionalOn(named(&[("z", &[1.0])])), &stop).unwrap();
     near(&like, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 2.0], 0.3);
     let members = TargetPopulation::members(named(&[("z", &[0.0, 1.0])]), &[1.0, 1.0]).unwrap();
     let other = effect.on_population(&members, &stop).unwrap();
@@ -354,16 +365,22 @@ fn effects_of_linear_models_are_found() {
     let x = add(&[(1.0, &u), (1.0, &e())]);
     let m = add(&[(0.8, &x), (0.7, &e())]);
     let y = add(&[(1.5, &m), (1.0, &u), (0.3, &e())]);
-    let (found, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &m)]);
-    assert!(matches!(&found.how, How::FrontDoor { through, .. } if *through == names("m")));
+    let (identification, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &m)]);
+    assert!(
+        matches!(&identification.strategy, EffectStrategy::FrontDoor { mediators, .. } if *mediators == names("m"))
+    );
     near(&effect, &slope(&effect, "x"), &named(&[("x", &[-0.5, 0.0, 0.5])]), &[1.2; 3], 0.4);
     assert!(effect.on_population(&TargetPopulation::Treated(named(&[("x", &[0.0])])), &stop).is_err());
     // Where the treatment all but decides the mediator, nobody with another one had it: no overlap.
-    let decided = add(&[(0.8, &x), (0.05, &e())]);
-    let y = add(&[(1.5, &decided), (1.0, &u), (0.3, &e())]);
-    let (_, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &decided)]);
-    let told = effect.at(&named(&[("x", &[-1.0, 0.0, 1.0])])).unwrap();
-    assert!(told.standing.iter().all(|own| own.overlap < 0.3 && !own.is_supported()), "{:?}", told.standing);
+    let determined = add(&[(0.8, &x), (0.05, &e())]);
+    let y = add(&[(1.5, &determined), (1.0, &u), (0.3, &e())]);
+    let (_, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &determined)]);
+    let estimate = effect.evaluate(&named(&[("x", &[-1.0, 0.0, 1.0])])).unwrap();
+    assert!(
+        estimate.support.iter().all(|support| support.overlap < 0.3 && !support.is_supported()),
+        "{:?}",
+        estimate.support
+    );
     // In time: v follows a, and b follows v; y = a + 2 b + 1.5 v, v = 0.7 a + z.
     let z = e();
     let a = add(&[(0.6, &z), (1.0, &e())]);
@@ -372,18 +389,18 @@ fn effects_of_linear_models_are_found() {
     let y = add(&[(1.0, &a), (2.0, &b), (1.5, &v), (0.5, &z), (0.5, &e())]);
     let graph = "z -> a; z -> v; z -> y; a -> v; v -> b; a -> y; v -> y; b -> y";
     let columns = [("z", &z[..]), ("a", &a), ("v", &v), ("b", &b), ("y", &y)];
-    let (found, effect) = learnt(graph, "b a", &columns);
-    assert_eq!(found.to_string(), "sequential back-door, adjusting for z before a, then v before b");
-    let at = named(&[("b", &[0.0, 0.5, -0.5]), ("a", &[0.0, 0.5, 0.5])]);
-    near(&effect, &slope(&effect, "a"), &at, &[2.05; 3], 0.5);
-    near(&effect, &slope(&effect, "b"), &at, &[2.0; 3], 0.4);
+    let (identification, effect) = learnt(graph, "b a", &columns);
+    assert_eq!(identification.to_string(), "sequential back-door, adjusting for z before a, then v before b");
+    let queries = named(&[("b", &[0.0, 0.5, -0.5]), ("a", &[0.0, 0.5, 0.5])]);
+    near(&effect, &slope(&effect, "a"), &queries, &[2.05; 3], 0.5);
+    near(&effect, &slope(&effect, "b"), &queries, &[2.0; 3], 0.4);
     let (_, later) = learnt(graph, "b", &columns);
     near(&later, &slope(&later, "b"), &named(&[("b", &[0.0, 0.5])]), &[2.0; 2], 0.3);
 }
 
-/// Through all rows as landmarks it is the same; through fewer it is near.
+/// Effects through landmarks are near those through all rows.
 #[test]
-fn landmarks_stand_for_rows() {
+fn landmarks_approximate_all_rows() {
     let (mut s, n) = (Stream(3), 60);
     let z = normals(&mut s, n);
     let noise = normals(&mut s, n);
@@ -408,19 +425,24 @@ fn landmarks_stand_for_rows() {
         adjustment: true,
         landmarks,
     };
-    let at = named(&[("x", &[-1.0, 0.2, 1.0])]);
-    let told = |landmarks| table.effect(&parameters(landmarks)).unwrap().at(&at).unwrap();
-    let (all, few) = (told(None), told(Some(40)));
+    let queries = named(&[("x", &[-1.0, 0.2, 1.0])]);
+    let estimate = |landmarks| table.effect(&parameters(landmarks)).unwrap().evaluate(&queries).unwrap();
+    let (exact, approximate) = (estimate(None), estimate(Some(40)));
     for a in 0..3 {
-        let sd = all.covariance[(a, a)].sqrt();
-        assert!((all.mean[a] - few.mean[a]).abs() < 0.1 * sd, "{:?} {:?}", all.mean, few.mean);
-        assert!((few.covariance[(a, a)].sqrt() / sd - 1.0).abs() < 0.1);
+        let sd = exact.covariance[(a, a)].sqrt();
+        assert!(
+            (exact.mean[a] - approximate.mean[a]).abs() < 0.1 * sd,
+            "{:?} {:?}",
+            exact.mean,
+            approximate.mean
+        );
+        assert!((approximate.covariance[(a, a)].sqrt() / sd - 1.0).abs() < 0.1);
     }
 }
 
-/// What one more row takes away is what a refit says.
+/// The variance reduction predicted for one more row equals that of a refit with the row.
 #[test]
-fn a_row_is_worth_what_a_refit_says() {
+fn variance_reduction_of_a_row_equals_that_of_a_refit() {
     let n = 15;
     let column = |j: usize, n: usize| (0..n).map(|i| number(i, j)).collect::<Vec<f64>>();
     let parameters = StageParameters {
@@ -435,51 +457,51 @@ fn a_row_is_worth_what_a_refit_says() {
     };
     let stages = vec![Stage { treatments: names("x"), averaged: names("z"), ..Stage::default() }];
     let effect = |rows: Table, outcome: Vec<f64>| {
-        let own = SingleTable { stages: stages.clone(), treatments: names("x"), rows, outcome };
-        own.effect(&parameters).unwrap()
+        let table = SingleTable { stages: stages.clone(), treatments: names("x"), rows, outcome };
+        table.effect(&parameters).unwrap()
     };
     let (x, z, y) = (column(1, n), column(2, n), column(3, n));
     let before = effect(named(&[("x", &x), ("z", &z)]), y.clone());
     let new = named(&[("x", &[0.3]), ("z", &[-0.6])]);
-    let at = named(&[("x", &[0.1, 0.8])]);
-    let by = Matrix::from_row_major(1, 2, vec![1.0, -1.0]);
-    let worth = before.variance_reduction_per_row(&at, &by, 0, &new).unwrap()[(0, 0)];
+    let queries = named(&[("x", &[0.1, 0.8])]);
+    let contrast = Matrix::from_row_major(1, 2, vec![1.0, -1.0]);
+    let reduction = before.variance_reduction_per_row(&queries, &contrast, 0, &new).unwrap()[(0, 0)];
     // A refit with the row, averaged over the people of before.
-    let more = |own: &[f64], value: f64| [own, &[value]].concat();
-    let after = effect(named(&[("x", &more(&x, 0.3)), ("z", &more(&z, -0.6))]), more(&y, 5.0));
+    let append = |values: &[f64], value: f64| [values, &[value]].concat();
+    let after = effect(named(&[("x", &append(&x, 0.3)), ("z", &append(&z, -0.6))]), append(&y, 5.0));
     let people = TargetPopulation::members(named(&[("z", &z)]), &vec![1.0; n]).unwrap();
     let stop = AtomicBool::new(false);
     let variance = |effect: &Effect| {
-        let own = effect.on_population(&people, &stop).unwrap().at(&at).unwrap().covariance;
-        own[(0, 0)] + own[(1, 1)] - 2.0 * own[(0, 1)]
+        let covariance = effect.on_population(&people, &stop).unwrap().evaluate(&queries).unwrap().covariance;
+        covariance[(0, 0)] + covariance[(1, 1)] - 2.0 * covariance[(0, 1)]
     };
     let lowered = variance(&before) - variance(&after);
-    assert!((worth - lowered).abs() < 1e-9 && worth > 1e-6, "{worth} {lowered}");
+    assert!((reduction - lowered).abs() < 1e-9 && reduction > 1e-6, "{reduction} {lowered}");
 }
 
 /// A row that lacks a value is left out and counted; an outcome of two classes is a probability.
 #[test]
-fn tables_are_gathered_with_their_doubts() {
+fn tables_are_gathered_with_their_caveats() {
     let graph = Graph::parse("z -> x; z -> y; x -> y").unwrap();
-    let found = identify(Some(&graph), &question("x", "x y z")).unwrap();
+    let identification = identify(Some(&graph), &question("x", "x y z")).unwrap();
     let n = 12;
     let column = |j: usize| (0..n).map(|i| number(i, j)).collect::<Vec<f64>>();
     let (mut x, z) = (column(1), column(2));
     x[3] = f64::NAN;
     let y: Vec<f64> = (0..n).map(|i| f64::from(u8::from(number(i, 4) > 0.0))).collect();
-    let own = gathered(&found, &[("x", &x), ("y", &y), ("z", &z)]).unwrap();
-    assert_eq!(own.studies.points.rows(), n - 1);
-    assert!(own.doubts.iter().any(|doubt| matches!(doubt, Caveat::Holes { rows: 1, of: 12, .. })));
-    let told: Vec<String> = own.doubts.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|text| text.contains("the probability of 1")), "{told:?}");
+    let prepared = gathered(&identification, &[("x", &x), ("y", &y), ("z", &z)]).unwrap();
+    assert_eq!(prepared.studies.points.rows(), n - 1);
+    assert!(prepared.caveats.iter().any(|doubt| matches!(doubt, Caveat::Holes { rows: 1, total: 12, .. })));
+    let messages: Vec<String> = prepared.caveats.iter().map(ToString::to_string).collect();
+    assert!(messages.iter().any(|text| text.contains("the probability of 1")), "{messages:?}");
     let classes = ColumnKind::Categorical { levels: names("no yes") };
     let columns = vec![
         (Column::numeric("x"), column(1)),
         (Column::numeric("z"), z.clone()),
         (Column { name: "y".into(), kind: classes }, y.clone()),
     ];
-    let own = gather(&found, &[MeasuredColumns { columns }]).unwrap();
-    assert!(own.doubts.iter().any(|doubt| doubt.to_string().contains("the probability of yes")));
+    let prepared = gather(&identification, &[MeasuredColumns { columns }]).unwrap();
+    assert!(prepared.caveats.iter().any(|doubt| doubt.to_string().contains("the probability of yes")));
     for (columns, words) in [
         (vec![("x", vec![1.0; n]), ("y", column(3)), ("z", z.clone())], "x is the same in all 12 rows"),
         (
@@ -488,12 +510,13 @@ fn tables_are_gathered_with_their_doubts() {
         ),
         (vec![("x", column(1)), ("y", column(3))], "there is no column 'z'"),
     ] {
-        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, own)| (*name, &own[..])).collect();
-        let refused = gathered(&found, &columns).unwrap_err().to_string();
+        let columns: Vec<(&str, &[f64])> =
+            columns.iter().map(|(name, values)| (*name, &values[..])).collect();
+        let refused = gathered(&identification, &columns).unwrap_err().to_string();
         assert!(refused.contains(words), "{refused}");
     }
-    let decided = gathered(&found, &[("x", &z), ("y", &column(3)), ("z", &z)]).unwrap();
-    assert!(decided.doubts.iter().any(|doubt| matches!(doubt, Caveat::Decided { .. })));
+    let determined = gathered(&identification, &[("x", &z), ("y", &column(3)), ("z", &z)]).unwrap();
+    assert!(determined.caveats.iter().any(|doubt| matches!(doubt, Caveat::Decided { .. })));
 }
 
 #[test]
@@ -503,9 +526,9 @@ fn questions_that_no_table_answers_are_refused() {
         let refused = identify(Some(&graph), &question(treatments, "x y z")).unwrap_err().to_string();
         assert!(refused.contains(words), "{refused}");
     }
-    let trusted = Query { strategy: Strategy::Randomized, ..question("x", "x y") };
-    let found = identify(None, &trusted).unwrap();
-    assert!(found.is_single_table() && found.stages()[0].averaged.is_empty());
+    let trusted = CausalQuery { strategy: Strategy::Randomized, ..question("x", "x y") };
+    let identification = identify(None, &trusted).unwrap();
+    assert!(identification.is_single_table() && identification.stages()[0].averaged.is_empty());
 }
 
 #[test]
@@ -515,7 +538,8 @@ fn several_treatments_are_shown_at_their_quartiles() {
     let shown = usual_combinations(&named(&[("a", &values), ("b", &two)])).unwrap();
     assert_eq!(shown.column(0), [2.0, 2.0, 4.0, 4.0, 6.0, 6.0]);
     assert_eq!(shown.column(1), [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]);
-    let many: Vec<(String, &[f64])> = (0..5).map(|j| (format!("t{j}"), &values[..])).collect();
-    let many: Vec<(&str, &[f64])> = many.iter().map(|(name, own)| (&name[..], *own)).collect();
-    assert!(usual_combinations(&named(&many)).is_err());
+    let owned_columns: Vec<(String, &[f64])> = (0..5).map(|j| (format!("t{j}"), &values[..])).collect();
+    let columns: Vec<(&str, &[f64])> =
+        owned_columns.iter().map(|(name, column)| (&name[..], *column)).collect();
+    assert!(usual_combinations(&named(&columns)).is_err());
 }

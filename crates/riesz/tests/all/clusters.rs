@@ -1,5 +1,5 @@
-//! Clusters of comparable items: k-means by enumeration, the algebra of blocks, recovery of what is known,
-//! and what must not matter.
+//! Clusters of comparable items: k-means by enumeration, the algebra of blocks, recovery of known clusters,
+//! and invariances.
 
 use riesz::preference::clusters::{
     ClusterCount, Clusterer, ClusteringMethod, Clusters, KMeans, adjusted_rand, renumbered, singular_vectors,
@@ -21,27 +21,27 @@ fn kmeans_finds_the_best_of_all_partitions() {
     let x = Matrix::from_row_major(9, 2, (0..18).map(|_| s.normal()).collect());
     for k in 1..=3 {
         let inertia = |labels: &Vec<usize>| -> f64 {
-            let of = |c: usize| {
-                let own: Vec<usize> = (0..9).filter(|&i| labels[i] == c).collect();
+            let cluster_inertia = |c: usize| {
+                let members: Vec<usize> = (0..9).filter(|&i| labels[i] == c).collect();
                 // Half of the squared distances of all its pairs, over their number.
-                let pairs = own.iter().flat_map(|&i| own.iter().map(move |&j| (i, j)));
+                let pairs = members.iter().flat_map(|&i| members.iter().map(move |&j| (i, j)));
                 let sum: f64 =
                     pairs.map(|(i, j)| (0..2).map(|c| (x[(i, c)] - x[(j, c)]).powi(2)).sum::<f64>()).sum();
-                sum / (2 * own.len().max(1)) as f64
+                sum / (2 * members.len().max(1)) as f64
             };
-            (0..k).map(of).sum()
+            (0..k).map(cluster_inertia).sum()
         };
         let best = assignments(9, k).map(|l| (inertia(&l), l)).min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
-        let found = KMeans::of(&x, k, 20, 0);
-        assert!((found.inertia - best.0).abs() < 1e-12, "{} {}", found.inertia, best.0);
-        assert_eq!(found.labels, renumbered(&best.1));
+        let fitted = KMeans::fit(&x, k, 20, 0);
+        assert!((fitted.inertia - best.0).abs() < 1e-12, "{} {}", fitted.inertia, best.0);
+        assert_eq!(fitted.labels, renumbered(&best.1));
     }
     // All rows alike, and as many clusters as rows.
-    assert!(KMeans::of(&Matrix::zeros(4, 2), 2, 3, 0).inertia == 0.0);
-    assert_eq!(KMeans::of(&x, 9, 3, 0).labels, (0..9).collect::<Vec<_>>());
+    assert!(KMeans::fit(&Matrix::zeros(4, 2), 2, 3, 0).inertia == 0.0);
+    assert_eq!(KMeans::fit(&x, 9, 3, 0).labels, (0..9).collect::<Vec<_>>());
 }
 
-/// By its definition over pairs of things, and scikit-learn's documented values.
+/// The adjusted Rand index against its definition over pairs of items and scikit-learn's documented values.
 #[test]
 fn the_adjusted_rand_index_counts_pairs() {
     assert!((adjusted_rand(&[0, 0, 1, 1], &[0, 0, 1, 2]) - 4.0 / 7.0).abs() < 1e-12);
@@ -52,14 +52,14 @@ fn the_adjusted_rand_index_counts_pairs() {
     let mut s = Stream(1);
     let labels = |s: &mut Stream, k: f64| (0..30).map(|_| (s.uniform() * k) as usize).collect::<Vec<_>>();
     let (a, b) = (labels(&mut s, 3.0), labels(&mut s, 4.0));
-    let [mut both, mut first, mut second, mut all] = [0.0; 4];
+    let [mut joint, mut first, mut second, mut n_pairs] = [0.0; 4];
     for i in 0..30 {
         for j in 0..i {
             let (x, y) = (f64::from(u8::from(a[i] == a[j])), f64::from(u8::from(b[i] == b[j])));
-            (both, first, second, all) = (both + x * y, first + x, second + y, all + 1.0);
+            (joint, first, second, n_pairs) = (joint + x * y, first + x, second + y, n_pairs + 1.0);
         }
     }
-    let truth = (both - first * second / all) / (0.5 * (first + second) - first * second / all);
+    let truth = (joint - first * second / n_pairs) / (0.5 * (first + second) - first * second / n_pairs);
     assert!((adjusted_rand(&a, &b) - truth).abs() < 1e-12);
 }
 
@@ -81,10 +81,10 @@ fn blocks_are_pairs_of_singular_values() {
     let (values, vectors) = singular_vectors(&g, 3).unwrap();
     let mut expected: Vec<f64> = (0..3)
         .flat_map(|c| {
-            let own: Vec<f64> = (0..n).filter(|&i| cluster[i] == c).map(|i| utility[i]).collect();
-            let m = own.len() as f64;
-            let mean = own.iter().sum::<f64>() / m;
-            let sd = (own.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / m).sqrt();
+            let utilities: Vec<f64> = (0..n).filter(|&i| cluster[i] == c).map(|i| utility[i]).collect();
+            let m = utilities.len() as f64;
+            let mean = utilities.iter().sum::<f64>() / m;
+            let sd = (utilities.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / m).sqrt();
             [m * sd, m * sd]
         })
         .collect();
@@ -104,7 +104,7 @@ fn blocks_are_pairs_of_singular_values() {
     // Blocks of a graph are points of spectral clustering.
     let mut size = g.clone();
     size.data_mut().iter_mut().for_each(|v| *v = v.abs());
-    assert_eq!(KMeans::of(&spectral_embedding(&size, 3).unwrap(), 3, 20, 0).labels, renumbered(&cluster));
+    assert_eq!(KMeans::fit(&spectral_embedding(&size, 3).unwrap(), 3, 20, 0).labels, renumbered(&cluster));
 }
 
 /// Rankings in clusters of items, coins between them; covariates tell clusters apart by so much.
@@ -151,19 +151,19 @@ fn clusterer(method: ClusteringMethod, count: ClusterCount) -> Clusterer {
 fn mixtures_find_known_clusters_and_their_number() {
     for (clusters, covariates) in [(1, true), (2, true), (2, false)] {
         let (items, duels, truth) = simulated(clusters, 24, 0.9, 0.8, 5);
-        let found = clusterer(ClusteringMethod::Mixture { covariates, starts: 8 }, ClusterCount::UpTo(3));
-        let found = Clusterer { subsamples: 2, ..found }.fit(&items, &duels).unwrap();
-        assert_eq!(found.count, clusters, "{:?}", found.bounds);
-        assert!(adjusted_rand(&found.labels, &truth) > 0.8, "{:?}", found.labels);
-        assert!(found.stability.unwrap() > 0.5, "{:?}", found.stability);
-        assert_eq!(found.bounds.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [1, 2, 3]);
-        for sweep in found.sweeps.windows(2) {
+        let estimator = clusterer(ClusteringMethod::Mixture { covariates, starts: 8 }, ClusterCount::UpTo(3));
+        let clustering = Clusterer { subsamples: 2, ..estimator }.fit(&items, &duels).unwrap();
+        assert_eq!(clustering.count, clusters, "{:?}", clustering.bounds);
+        assert!(adjusted_rand(&clustering.labels, &truth) > 0.8, "{:?}", clustering.labels);
+        assert!(clustering.stability.unwrap() > 0.5, "{:?}", clustering.stability);
+        assert_eq!(clustering.bounds.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [1, 2, 3]);
+        for sweep in clustering.sweeps.windows(2) {
             assert!(sweep[1] >= sweep[0] - 1e-9, "{sweep:?}");
         }
         for i in 0..24 {
-            let row = found.memberships.row(i);
+            let row = clustering.memberships.row(i);
             assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-            assert!(row.iter().all(|q| *q <= row[found.labels[i]]));
+            assert!(row.iter().all(|q| *q <= row[clustering.labels[i]]));
         }
     }
 }
@@ -171,18 +171,18 @@ fn mixtures_find_known_clusters_and_their_number() {
 #[test]
 fn tuning_raises_the_bound() {
     let (items, duels, _) = simulated(2, 20, 0.9, 0.8, 11);
-    let mut given =
+    let mut estimator =
         clusterer(ClusteringMethod::Mixture { covariates: true, starts: 2 }, ClusterCount::Fixed(2));
-    given.process.prior.utility_variance = 0.05;
-    let before = given.fit(&items, &duels).unwrap();
-    given.process.tune = true;
-    let after = given.fit(&items, &duels).unwrap();
+    estimator.process.prior.utility_variance = 0.05;
+    let before = estimator.fit(&items, &duels).unwrap();
+    estimator.process.tune = true;
+    let after = estimator.fit(&items, &duels).unwrap();
     assert!(after.bounds[0].1 > before.bounds[0].1 + 5.0, "{:?} {:?}", after.bounds, before.bounds);
 }
 
-/// Sides, the order of items and threads; and the published methods find what is plain.
+/// Invariance of clusters to sides, item order and threads; and the published methods find clear clusters.
 #[test]
-fn what_means_nothing_changes_no_cluster() {
+fn clusters_ignore_sides_item_order_and_threads() {
     let (items, duels, truth) = simulated(2, 20, 1.0, 1.6, 3);
     let order: Vec<usize> = (0..20).map(|i| (7 * i + 3) % 20).collect();
     let place = |i: usize| order.iter().position(|o| *o == i).unwrap();
@@ -199,40 +199,46 @@ fn what_means_nothing_changes_no_cluster() {
         (ClusteringMethod::Abstaining { threshold: 0.1 }, -1.0),
     ];
     for (method, agreement) in methods {
-        let by = clusterer(method, ClusterCount::Fixed(2));
-        let of = |items: &Table, duels: &Duels, threads: usize| -> Clusters {
+        let estimator = clusterer(method, ClusterCount::Fixed(2));
+        let fit = |items: &Table, duels: &Duels, threads: usize| -> Clusters {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| by.fit(items, duels).unwrap())
+            pool.install(|| estimator.fit(items, duels).unwrap())
         };
-        let found = of(&items, &duels, 1);
-        assert_eq!(found, of(&items, &duels, 3));
-        assert!(adjusted_rand(&found.labels, &truth) > agreement, "{method:?} {:?}", found.labels);
+        let clustering = fit(&items, &duels, 1);
+        assert_eq!(clustering, fit(&items, &duels, 3));
+        assert!(adjusted_rand(&clustering.labels, &truth) > agreement, "{method:?} {:?}", clustering.labels);
         // Singular vectors are white, so k-means has many maxima there, and which is found depends on the
         // order.
         if agreement < 0.0 {
             continue;
         }
-        let turned = of(&items.select_rows(&order), &other, 2);
-        let back: Vec<usize> = (0..20).map(|i| turned.labels[place(i)]).collect();
-        assert_eq!(adjusted_rand(&back, &found.labels), 1.0, "{method:?}");
-        for ((_, a), (_, b)) in found.bounds.iter().zip(&turned.bounds) {
+        let permuted = fit(&items.select_rows(&order), &other, 2);
+        let back: Vec<usize> = (0..20).map(|i| permuted.labels[place(i)]).collect();
+        assert_eq!(adjusted_rand(&back, &clustering.labels), 1.0, "{method:?}");
+        for ((_, a), (_, b)) in clustering.bounds.iter().zip(&permuted.bounds) {
             assert!((a - b).abs() < 1e-4, "{a} {b}");
         }
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_clusterings_are_refused() {
     let (items, duels, _) = simulated(2, 8, 1.0, 1.0, 1);
-    let says = |by: Clusterer, words: &str| {
-        let error = by.fit(&items, &duels).unwrap_err().to_string();
+    let assert_refused = |estimator: Clusterer, words: &str| {
+        let error = estimator.fit(&items, &duels).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    says(clusterer(ClusteringMethod::Spectral, ClusterCount::UpTo(3)), "only the mixture");
-    says(clusterer(ClusteringMethod::Covariates, ClusterCount::Fixed(9)), "from 1 to the number of items, 8");
-    says(clusterer(ClusteringMethod::Generalised, ClusterCount::Fixed(0)), "from 1");
-    says(clusterer(ClusteringMethod::Generalised, ClusterCount::Fixed(5)), "two singular vectors");
-    says(clusterer(ClusteringMethod::Abstaining { threshold: 0.5 }, ClusterCount::Fixed(2)), "less than 0.5");
+    assert_refused(clusterer(ClusteringMethod::Spectral, ClusterCount::UpTo(3)), "only the mixture");
+    assert_refused(
+        clusterer(ClusteringMethod::Covariates, ClusterCount::Fixed(9)),
+        "from 1 to the number of items, 8",
+    );
+    assert_refused(clusterer(ClusteringMethod::Generalised, ClusterCount::Fixed(0)), "from 1");
+    assert_refused(clusterer(ClusteringMethod::Generalised, ClusterCount::Fixed(5)), "two singular vectors");
+    assert_refused(
+        clusterer(ClusteringMethod::Abstaining { threshold: 0.5 }, ClusterCount::Fixed(2)),
+        "less than 0.5",
+    );
     let stopped = clusterer(ClusteringMethod::Covariates, ClusterCount::Fixed(2));
     stopped.stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(stopped.fit(&items, &duels), Err(riesz::Error::Interrupted));

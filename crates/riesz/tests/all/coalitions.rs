@@ -1,4 +1,4 @@
-//! Values by coalitions: against enumeration, and their standard errors against how far they are off.
+//! Values estimated from coalitions against enumeration, and their standard errors against actual errors.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -7,15 +7,15 @@ use riesz::attribution::sampled_shapley::{
 };
 use riesz::{Error, Matrix, Result};
 
-/// `games` functions of a coalition, and how many were asked for.
-pub struct Asked<F> {
+/// A list of `games` functions of a coalition that counts its evaluations.
+pub struct CountingGame<F> {
     players: usize,
     games: usize,
     function: F,
     evaluations: usize,
 }
 
-impl<F: Fn(&[bool], usize) -> f64> CoalitionGame for Asked<F> {
+impl<F: Fn(&[bool], usize) -> f64> CoalitionGame for CountingGame<F> {
     type Error = Error;
 
     fn players(&self) -> usize {
@@ -29,22 +29,28 @@ impl<F: Fn(&[bool], usize) -> f64> CoalitionGame for Asked<F> {
 
     fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues> {
         self.evaluations += coalitions.len();
-        let of = |s: &Coalition| (0..self.games).map(|g| (self.function)(s.present(), g)).collect::<Vec<_>>();
-        let data = coalitions.iter().flat_map(of).collect();
+        let coalition_values =
+            |s: &Coalition| (0..self.games).map(|g| (self.function)(s.present(), g)).collect::<Vec<_>>();
+        let data = coalitions.iter().flat_map(coalition_values).collect();
         Ok(Matrix::from_row_major(coalitions.len(), self.games, data).into())
     }
 }
 
-pub fn asked<F: Fn(&[bool], usize) -> f64>(players: usize, games: usize, function: F) -> Asked<F> {
-    Asked { players, games, function, evaluations: 0 }
+pub fn counting_game<F: Fn(&[bool], usize) -> f64>(
+    players: usize,
+    games: usize,
+    function: F,
+) -> CountingGame<F> {
+    CountingGame { players, games, function, evaluations: 0 }
 }
 
 /// A game of no particular form: a smooth function of a weighted count, and a few interactions.
 fn game(present: &[bool], g: usize) -> f64 {
-    let at = |j: usize| f64::from(u8::from(present[j % present.len()]));
-    let sum: f64 = (0..present.len()).map(|j| at(j) * ((j * 7 + g * 3) % 5 + 1) as f64).sum();
+    let indicator = |j: usize| f64::from(u8::from(present[j % present.len()]));
+    let sum: f64 = (0..present.len()).map(|j| indicator(j) * ((j * 7 + g * 3) % 5 + 1) as f64).sum();
     let scale = present.len() as f64;
-    (2.0 * sum / scale).sin() + 0.5 * at(0) * at(3) - at(1) * at(2) * at(4) + (sum / scale).powi(2) * 0.3
+    (2.0 * sum / scale).sin() + 0.5 * indicator(0) * indicator(3) - indicator(1) * indicator(2) * indicator(4)
+        + (sum / scale).powi(2) * 0.3
 }
 
 fn enumerated(players: usize, g: usize) -> Vec<f64> {
@@ -54,20 +60,20 @@ fn enumerated(players: usize, g: usize) -> Vec<f64> {
 #[test]
 fn all_coalitions_give_the_shapley_values() {
     for players in 1..=11 {
-        let mut asked = asked(players, 3, game);
-        let found = solve(&mut asked, Budget::default()).unwrap();
-        assert_eq!(asked.evaluations, found.coalitions);
-        assert_eq!(found.coalitions, (1 << players) - 2);
-        assert!(found.std_error.is_none());
+        let mut counter = counting_game(players, 3, game);
+        let solution = solve(&mut counter, Budget::default()).unwrap();
+        assert_eq!(counter.evaluations, solution.coalitions);
+        assert_eq!(solution.coalitions, (1 << players) - 2);
+        assert!(solution.std_error.is_none());
         for g in 0..3 {
-            let error = found.values.row(g).iter().zip(enumerated(players, g)).map(|(a, b)| (a - b).abs());
+            let error = solution.values.row(g).iter().zip(enumerated(players, g)).map(|(a, b)| (a - b).abs());
             assert!(error.fold(0.0, f64::max) < 1e-12, "{players}");
         }
     }
 }
 
 #[test]
-fn a_sample_covers_the_truth_as_often_as_it_says() {
+fn confidence_intervals_have_nominal_coverage() {
     for (players, coalitions) in [(8, 30), (10, 40), (10, 90), (10, 300), (12, 600)] {
         let truth: Vec<Vec<f64>> = (0..4).map(|g| enumerated(players, g)).collect();
         let runs = 500_u64;
@@ -75,11 +81,11 @@ fn a_sample_covers_the_truth_as_often_as_it_says() {
         let (mut square, mut claimed) = (0.0, 0.0);
         for seed in 0..runs {
             let budget = Budget { coalitions, std_error: None, seed };
-            let found = solve(&mut asked(players, 4, game), budget).unwrap();
-            let std_error = found.std_error.unwrap();
+            let solution = solve(&mut counting_game(players, 4, game), budget).unwrap();
+            let std_error = solution.std_error.unwrap();
             for g in 0..4 {
                 for j in 0..players {
-                    let error = found.values[(g, j)] - truth[g][j];
+                    let error = solution.values[(g, j)] - truth[g][j];
                     covered += usize::from(error.abs() <= 1.96 * std_error[(g, j)]);
                     bias[(g, j)] += error / runs as f64;
                     square += error * error;
@@ -90,8 +96,8 @@ fn a_sample_covers_the_truth_as_often_as_it_says() {
         let coverage = covered as f64 / (runs as usize * 4 * players) as f64;
         // Three pairs that were not drawn are allowed for: of few, that is much.
         assert!((0.945..=1.0).contains(&coverage), "{players} {coalitions}: {coverage}");
-        let most = if coalitions < 50 { 8.0 } else { 3.0 };
-        assert!((0.9..most).contains(&(claimed / square)), "{players} {coalitions}: {}", claimed / square);
+        let upper = if coalitions < 50 { 8.0 } else { 3.0 };
+        assert!((0.9..upper).contains(&(claimed / square)), "{players} {coalitions}: {}", claimed / square);
         let typical = (square / (runs as usize * 4 * players) as f64).sqrt();
         let largest = bias.data().iter().fold(0.0, |m: f64, b| m.max(b.abs()));
         // The smallest samples are slightly biased.
@@ -140,16 +146,16 @@ impl CoalitionGame for Noisy {
 }
 
 #[test]
-fn noise_of_the_values_themselves_counts() {
+fn noise_of_the_game_values_is_in_the_standard_errors() {
     let truth = enumerated(9, 0);
     for coalitions in [200, 450, 510] {
         let (mut covered, runs) = (0, 600_u64);
         for seed in 0..runs {
             let budget = Budget { coalitions, std_error: None, seed };
-            let found = solve(&mut Noisy { players: 9, seed: seed * 7919 + 3 }, budget).unwrap();
-            let std_error = found.std_error.unwrap();
+            let solution = solve(&mut Noisy { players: 9, seed: seed * 7919 + 3 }, budget).unwrap();
+            let std_error = solution.std_error.unwrap();
             covered += (0..9)
-                .filter(|&j| (found.values[(0, j)] - truth[j]).abs() <= 1.96 * std_error[(0, j)])
+                .filter(|&j| (solution.values[(0, j)] - truth[j]).abs() <= 1.96 * std_error[(0, j)])
                 .count();
         }
         let coverage = covered as f64 / (runs * 9) as f64;
@@ -158,39 +164,40 @@ fn noise_of_the_values_themselves_counts() {
 }
 
 #[test]
-fn a_sample_grows_into_the_whole() {
-    let mut game = asked(9, 2, game);
+fn samples_grow_until_they_are_exhaustive() {
+    let mut game = counting_game(9, 2, game);
     let mut regression = CoalitionRegression::new(&mut game, 4).unwrap();
     assert!(regression.solution().is_err());
-    let mut last = f64::INFINITY;
+    let mut previous = f64::INFINITY;
     for coalitions in [60, 200, 400, 505, 510] {
         regression.extend(&mut game, coalitions).unwrap();
-        let found = regression.solution().unwrap();
-        let largest = found.std_error.iter().flat_map(|e| e.data()).copied().fold(0.0, f64::max);
-        assert!(largest < last, "{coalitions}: {largest} {last}");
-        last = largest;
-        let fresh = solve(&mut asked(9, 2, self::game), Budget { coalitions, std_error: None, seed: 4 });
+        let solution = regression.solution().unwrap();
+        let largest = solution.std_error.iter().flat_map(|e| e.data()).copied().fold(0.0, f64::max);
+        assert!(largest < previous, "{coalitions}: {largest} {previous}");
+        previous = largest;
+        let fresh =
+            solve(&mut counting_game(9, 2, self::game), Budget { coalitions, std_error: None, seed: 4 });
         let fresh = fresh.unwrap();
         // What is already drawn stays, so the grown sample may only be larger.
-        assert!(found.coalitions >= fresh.coalitions);
+        assert!(solution.coalitions >= fresh.coalitions);
     }
-    assert!(regression.is_exhaustive() && last == 0.0 && game.evaluations == 510);
+    assert!(regression.is_exhaustive() && previous == 0.0 && game.evaluations == 510);
 }
 
 #[test]
-fn it_stops_at_the_requested_error() {
-    let mut game = asked(16, 2, game);
+fn sampling_stops_at_the_requested_error() {
+    let mut game = counting_game(16, 2, game);
     let budget = Budget { coalitions: 60_000, std_error: Some(0.01), seed: 1 };
-    let found = solve(&mut game, budget).unwrap();
-    let largest = found.std_error.unwrap().data().iter().copied().fold(0.0, f64::max);
+    let solution = solve(&mut game, budget).unwrap();
+    let largest = solution.std_error.unwrap().data().iter().copied().fold(0.0, f64::max);
     // Each round is half as large again as the last one, so the target is not missed by much.
     assert!(largest <= 0.01 && largest > 0.006, "{largest}");
-    assert!(found.coalitions < 30_000, "{}", found.coalitions);
-    let few = Budget { coalitions: 20, ..Budget::default() };
-    assert!(solve(&mut game, few).unwrap_err().to_string().contains("16 players take at least"));
+    assert!(solution.coalitions < 30_000, "{}", solution.coalitions);
+    let too_small = Budget { coalitions: 20, ..Budget::default() };
+    assert!(solve(&mut game, too_small).unwrap_err().to_string().contains("16 players take at least"));
     let wrong = Budget { std_error: Some(0.0), ..Budget::default() };
     assert!(solve(&mut game, wrong).unwrap_err().to_string().contains("positive"));
-    let mut nan = asked(3, 1, |_: &[bool], _| f64::NAN);
+    let mut nan = counting_game(3, 1, |_: &[bool], _| f64::NAN);
     assert!(solve(&mut nan, Budget::default()).unwrap_err().to_string().contains("finite"));
 }
 
@@ -200,48 +207,48 @@ proptest! {
     /// Additive games are recovered without error from any sample, whatever the seed; values always add up.
     #[test]
     fn additive_games_and_efficiency(players in 2_usize..40, seed: u64) {
-        let worth = |j: usize| ((j * 37 + 11) % 17) as f64 - 8.0;
-        let additive = |s: &[bool], _: usize| (0..s.len()).filter(|&j| s[j]).map(worth).sum::<f64>() + 3.0;
+        let player_value = |j: usize| ((j * 37 + 11) % 17) as f64 - 8.0;
+        let additive = |s: &[bool], _: usize| (0..s.len()).filter(|&j| s[j]).map(player_value).sum::<f64>() + 3.0;
         let coalitions = CoalitionRegression::smallest(players) + 30;
-        let found = solve(&mut asked(players, 1, additive), Budget { coalitions, std_error: None, seed }).unwrap();
-        prop_assert!(found.coalitions <= coalitions, "{} of {}", found.coalitions, coalitions);
+        let solution = solve(&mut counting_game(players, 1, additive), Budget { coalitions, std_error: None, seed }).unwrap();
+        prop_assert!(solution.coalitions <= coalitions, "{} of {}", solution.coalitions, coalitions);
         for j in 0..players {
-            prop_assert!((found.values[(0, j)] - worth(j)).abs() < 1e-9);
+            prop_assert!((solution.values[(0, j)] - player_value(j)).abs() < 1e-9);
         }
-        let found = solve(&mut asked(players, 2, game), Budget { coalitions, std_error: None, seed }).unwrap();
+        let solution = solve(&mut counting_game(players, 2, game), Budget { coalitions, std_error: None, seed }).unwrap();
         for g in 0..2 {
-            let gap = found.empty_and_grand_values[1][g] - found.empty_and_grand_values[0][g] - found.values.row(g).iter().sum::<f64>();
+            let gap = solution.empty_and_grand_values[1][g] - solution.empty_and_grand_values[0][g] - solution.values.row(g).iter().sum::<f64>();
             prop_assert!(gap.abs() < 1e-11, "{}", gap);
         }
     }
 }
 
-/// Going on from a kept regression values what is new, and ends where one run would have.
+/// Extending a kept regression evaluates only new coalitions and gives the result of a single run.
 #[test]
-fn a_budget_that_grows_is_a_budget_that_was_large() {
+fn growing_a_budget_equals_one_large_budget() {
     for (players, small, large) in
         [(10, 60, 200), (10, 200, 1022), (13, 400, 3000), (2, 2, 2), (30, 300, 700)]
     {
         let budget = |coalitions| Budget { coalitions, std_error: None, seed: 5 };
         let mut kept = None;
-        let mut growing = asked(players, 2, game);
+        let mut growing = counting_game(players, 2, game);
         solve_from(&mut growing, budget(small), &mut kept).unwrap();
         let before = growing.evaluations;
         let grown = solve_from(&mut growing, budget(large), &mut kept).unwrap();
-        let mut whole = asked(players, 2, game);
-        assert_eq!(grown, solve(&mut whole, budget(large)).unwrap(), "{players}");
-        assert_eq!(growing.evaluations, whole.evaluations, "{players}");
-        assert!(small == large || before < whole.evaluations);
+        let mut direct = counting_game(players, 2, game);
+        assert_eq!(grown, solve(&mut direct, budget(large)).unwrap(), "{players}");
+        assert_eq!(growing.evaluations, direct.evaluations, "{players}");
+        assert!(small == large || before < direct.evaluations);
         // The seed is that of the first call, and a smaller budget adds nothing.
         let again = solve_from(&mut growing, Budget { seed: 9, ..budget(small) }, &mut kept).unwrap();
-        assert_eq!((again, growing.evaluations), (grown, whole.evaluations));
+        assert_eq!((again, growing.evaluations), (grown, direct.evaluations));
     }
 }
 
 #[test]
-fn a_kept_regression_goes_on_to_a_standard_error_and_after_a_failure() {
+fn kept_regressions_continue_to_an_error_and_after_failures() {
     let mut kept = None;
-    let mut growing = asked(16, 1, game);
+    let mut growing = counting_game(16, 1, game);
     let rough = Budget { coalitions: 1 << 16, std_error: Some(0.01), seed: 1 };
     solve_from(&mut growing, rough, &mut kept).unwrap();
     let before = growing.evaluations;
@@ -251,21 +258,22 @@ fn a_kept_regression_goes_on_to_a_standard_error_and_after_a_failure() {
     // A game that breaks off in the middle: nothing is lost, nothing counted twice.
     let budget = |coalitions| Budget { coalitions, std_error: None, seed: 1 };
     let mut kept = None;
-    solve_from(&mut asked(12, 1, game), budget(100), &mut kept).unwrap();
+    solve_from(&mut counting_game(12, 1, game), budget(100), &mut kept).unwrap();
     let nan = |present: &[bool], g: usize| {
         let end = present.iter().all(|on| *on) || present.iter().all(|on| !on);
         if end { game(present, g) } else { f64::NAN }
     };
-    assert!(solve_from(&mut asked(12, 1, nan), budget(900), &mut kept).is_err());
+    assert!(solve_from(&mut counting_game(12, 1, nan), budget(900), &mut kept).is_err());
     assert_eq!(
         kept.as_ref().unwrap().coalitions(),
-        solve(&mut asked(12, 1, game), budget(100)).unwrap().coalitions
+        solve(&mut counting_game(12, 1, game), budget(100)).unwrap().coalitions
     );
-    let found = solve_from(&mut asked(12, 1, game), budget(900), &mut kept).unwrap();
-    assert_eq!(found, solve(&mut asked(12, 1, game), budget(900)).unwrap());
+    let solution = solve_from(&mut counting_game(12, 1, game), budget(900), &mut kept).unwrap();
+    assert_eq!(solution, solve(&mut counting_game(12, 1, game), budget(900)).unwrap());
     // Another game is not gone on with.
     let other = |present: &[bool], g: usize| game(present, g) + f64::from(u8::from(present[0]));
-    let refused = solve_from(&mut asked(12, 1, other), budget(1000), &mut kept).unwrap_err().to_string();
+    let refused =
+        solve_from(&mut counting_game(12, 1, other), budget(1000), &mut kept).unwrap_err().to_string();
     assert!(refused.contains("were valued for other rows"), "{refused}");
-    assert!(solve_from(&mut asked(12, 2, game), budget(1000), &mut kept).is_err());
+    assert!(solve_from(&mut counting_game(12, 2, game), budget(1000), &mut kept).is_err());
 }

@@ -1,4 +1,4 @@
-//! What the tests share: fixed and random numbers, tables and kernels, and the answers of other programs.
+//! Test helpers: fixed and random numbers, tables and kernels, and the answers of other programs.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub fn table(from: usize, n: usize, d: usize) -> Table {
     Table::from_rows(&rows).unwrap()
 }
 
-/// What `game` asks about these players.
+/// The question for `game` with the players `groups`.
 pub fn about(game: &Game, groups: &Players) -> Question {
     Question::from(game.clone()).with_players(Some(groups.clone()))
 }
@@ -93,7 +93,8 @@ pub fn value(
     players: &[Vec<usize>],
     s: &[bool],
 ) -> f64 {
-    let present = |j: usize| players.iter().zip(s).any(|(columns, &here)| here && columns.contains(&j));
+    let present =
+        |j: usize| players.iter().zip(s).any(|(columns, &is_present)| is_present && columns.contains(&j));
     let background = match game {
         Game::Functional => None,
         Game::Baseline { point } => Some(Background::from(point.clone())),
@@ -110,21 +111,23 @@ pub fn value(
     if matches!(game, Game::Baseline { .. } | Game::Interventional { .. }) {
         let mixed =
             |b: &[f64]| (0..x.len()).map(|j| if present(j) { x[j] } else { b[j] }).collect::<Vec<_>>();
-        let at = |b: &[f64]| model.predict(&Table::from_rows(&[mixed(b)]).unwrap()).unwrap()[(0, output)];
-        return reference.iter().map(|(w, b)| w * at(b)).sum();
+        let prediction =
+            |b: &[f64]| model.predict(&Table::from_rows(&[mixed(b)]).unwrap()).unwrap()[(0, output)];
+        return reference.iter().map(|(w, b)| w * prediction(b)).sum();
     }
     let mut sum = model.intercept[output];
     for i in 0..model.support_points.rows() {
         let point = model.support_points.row(i);
         for (scale, factors) in terms {
             let mut product = scale * model.coef[(i, output)];
-            for (columns, &here) in players.iter().zip(s) {
-                let own = factors.iter().filter(|(j, _)| columns.contains(j));
-                let at = |row: &[f64]| own.clone().map(|(_, k)| k.eval(&point, row)).product::<f64>();
-                if here {
-                    product *= at(x);
+            for (columns, &is_present) in players.iter().zip(s) {
+                let player_factors = factors.iter().filter(|(j, _)| columns.contains(j));
+                let kernel_value =
+                    |row: &[f64]| player_factors.clone().map(|(_, k)| k.eval(&point, row)).product::<f64>();
+                if is_present {
+                    product *= kernel_value(x);
                 } else if matches!(game, Game::MarginalProduct { .. }) {
-                    product *= reference.iter().map(|(w, b)| w * at(b)).sum::<f64>();
+                    product *= reference.iter().map(|(w, b)| w * kernel_value(b)).sum::<f64>();
                 }
             }
             sum += product;
@@ -146,10 +149,10 @@ pub fn names(k: usize) -> Vec<String> {
 
 pub fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
-    a.iter().zip(b).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()))
+    a.iter().zip(b).fold(0.0, |largest: f64, (a, b)| largest.max((a - b).abs()))
 }
 
-/// What `run` returns on a pool of so many threads.
+/// The result of `run` on a pool of `threads` threads.
 pub fn with_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
 }

@@ -47,22 +47,22 @@ fn bound(explanation: &Explanation) -> &[f64] {
 }
 
 /// The largest error over the bound, and the largest error.
-fn excess(found: &Explanation, exact: &Explanation) -> (f64, f64) {
-    let p = found.players.len();
-    let (own, theirs) = (bound(found), bound(exact));
-    let mut most = (0.0_f64, 0.0_f64);
-    for (t, (a, b)) in found.values.iter().zip(&exact.values).enumerate() {
+fn excess(approximate: &Explanation, exact: &Explanation) -> (f64, f64) {
+    let p = approximate.players.len();
+    let (approximate_bound, theirs) = (bound(approximate), bound(exact));
+    let mut largest = (0.0_f64, 0.0_f64);
+    for (t, (a, b)) in approximate.values.iter().zip(&exact.values).enumerate() {
         let error = (a - b).abs();
-        most = (most.0.max(error / (own[t / p] + theirs[t / p])), most.1.max(error));
+        largest = (largest.0.max(error / (approximate_bound[t / p] + theirs[t / p])), largest.1.max(error));
     }
-    most
+    largest
 }
 
 #[test]
 fn values_are_those_of_the_factorisation_within_the_bound() {
     let d = 4;
     let rows = table(400, 5, d);
-    let own = scales(d);
+    let lengthscales = scales(d);
     let laplacians = Stationary {
         profile: Profile::Exponential,
         columns: vec![0, 2],
@@ -70,7 +70,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
         ard: true,
         isotropic: false,
     };
-    let summed = 2.0 * Kernel::gaussian(&own)
+    let summed = 2.0 * Kernel::gaussian(&lengthscales)
         + 0.5 * Kernel::from(laplacians)
         + Kernel::constant(1.5)
         + 0.7 * Kernel::from(Linear { columns: vec![1], center: vec![0.0], scale: vec![1.0] });
@@ -81,14 +81,14 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
         ard: true,
         isotropic: true,
     };
-    let given = Some(Kernel::gaussian(&own));
+    let conditioning_kernel = Some(Kernel::gaussian(&lengthscales));
     // More than one tile in both directions, and tiles that are not full.
     let weights = Some((0..300).map(|i| f64::from(1 + i % 7)).collect::<Vec<f64>>());
-    for (what, kernel, condition, reference, weights) in [
-        ("own points", Kernel::gaussian(&own), None, table(0, 12, d), None),
-        ("weights", 3.0 * Kernel::gaussian(&own), None, table(50, 300, d), weights.clone()),
-        ("a sum", summed, given.clone(), table(50, 300, d), weights),
-        ("no factors", matern.into(), given, table(50, 300, d), None),
+    for (label, kernel, condition, reference, weights) in [
+        ("own points", Kernel::gaussian(&lengthscales), None, table(0, 12, d), None),
+        ("weights", 3.0 * Kernel::gaussian(&lengthscales), None, table(50, 300, d), weights.clone()),
+        ("a sum", summed, conditioning_kernel.clone(), table(50, 300, d), weights),
+        ("no factors", matern.into(), conditioning_kernel, table(50, 300, d), None),
     ] {
         let model = model(kernel, 290, d);
         for groups in [None, Some(Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
@@ -107,19 +107,20 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
                 };
                 let exact = setting.explain(Approximation::Exact, &rows).unwrap();
                 let settings = gradients(tolerance, landmarks);
-                let found = setting.explain(Approximation::ConjugateGradients(settings), &rows).unwrap();
-                let (over, error) = excess(&found, &exact);
-                assert!(over <= 1.0, "{what}, {tolerance}: {over} {error}");
+                let approximate =
+                    setting.explain(Approximation::ConjugateGradients(settings), &rows).unwrap();
+                let (over, error) = excess(&approximate, &exact);
+                assert!(over <= 1.0, "{label}, {tolerance}: {over} {error}");
                 let size = exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-                let widest = bound(&found).iter().fold(0.0, |m: f64, b| m.max(*b));
-                assert!(widest < 1e3 * tolerance * size, "{what}, {tolerance}: {widest} {size}");
+                let widest = bound(&approximate).iter().fold(0.0, |m: f64, b| m.max(*b));
+                assert!(widest < 1e3 * tolerance * size, "{label}, {tolerance}: {widest} {size}");
                 // A loose tolerance stops early: what the bound holds is not rounding.
                 assert!(
                     tolerance < 0.1 || error > 1e-9 * size || reference.rows() < 20,
-                    "{what}: {error} {size}"
+                    "{label}: {error} {size}"
                 );
-                assert!(found.certificate().unwrap().holds);
-                assert!(found.provenance.run[3].value.contains("conjugate gradients"));
+                assert!(approximate.certificate().unwrap().holds);
+                assert!(approximate.provenance.run[3].value.contains("conjugate gradients"));
             }
         }
     }
@@ -138,20 +139,20 @@ fn functionals_and_samples_are_those_of_the_factorisation() {
             groups: None,
         };
         let budget = Budget { coalitions: 40, std_error: None, seed: 3 };
-        let all = |approximation| {
+        let compute = |approximation| {
             let explainer = setting.explainer(approximation).unwrap();
             let functionals = explainer.functionals(&rows, &[2]).unwrap().remove(0);
-            let found = explainer.explain_from(&rows, budget, &mut SampleState::default()).unwrap();
-            (functionals, found)
+            let explanation = explainer.explain_from(&rows, budget, &mut SampleState::default()).unwrap();
+            (functionals, explanation)
         };
-        let (whole, sampled) = all(Approximation::Exact);
-        let (functionals, sample) = all(Approximation::ConjugateGradients(gradients(1e-10, 30)));
-        let off = whole.data().iter().zip(functionals.data()).map(|(a, b)| (a - b).abs());
-        assert!(off.fold(0.0, f64::max) < 1e-8);
+        let (exact, sampled) = compute(Approximation::Exact);
+        let (functionals, sample) = compute(Approximation::ConjugateGradients(gradients(1e-10, 30)));
+        let errors = exact.data().iter().zip(functionals.data()).map(|(a, b)| (a - b).abs());
+        assert!(errors.fold(0.0, f64::max) < 1e-8);
         assert!(sampled.values.iter().zip(&sample.values).all(|(a, b)| (a - b).abs() < 1e-6));
         assert!(matches!(sample.exactness, Exactness::Estimated { .. }));
-        let last = sample.provenance.run.last().unwrap();
-        assert!(last.name.contains("bound on the error") && last.value.parse::<f64>().unwrap() < 1e-6);
+        let entry = sample.provenance.run.last().unwrap();
+        assert!(entry.name.contains("bound on the error") && entry.value.parse::<f64>().unwrap() < 1e-6);
     }
 }
 
@@ -172,8 +173,8 @@ fn the_number_of_threads_does_not_matter() {
             setting.explain(settings, &rows).unwrap()
         })
     };
-    let one = explain(1);
-    assert!([2, 3].iter().all(|&threads| explain(threads) == one));
+    let single_threaded = explain(1);
+    assert!([2, 3].iter().all(|&threads| explain(threads) == single_threaded));
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn what_is_wrong_is_said() {
     assert_eq!(Explainer::new_with_control(&model, game, stop).err(), Some(Error::Interrupted));
 }
 
-/// Rows that are alike, far from everything, or explained twice; weights that are nearly nothing.
+/// Rows that are nearly equal, far from all others, or explained twice; and weights close to zero.
 #[test]
 fn the_bound_holds_at_the_edges() {
     let d = 3;
@@ -239,10 +240,10 @@ fn the_bound_holds_at_the_edges() {
         };
         for landmarks in [0, 60] {
             let settings = Approximation::ConjugateGradients(gradients(1e-8, landmarks));
-            let found = setting.explain(settings, &far).unwrap();
+            let approximate = setting.explain(settings, &far).unwrap();
             let exact = setting.explain(Approximation::Exact, &far).unwrap();
-            let (over, error) = excess(&found, &exact);
-            assert!(over <= 1.0 && found.certificate().unwrap().holds, "{landmarks}: {over} {error}");
+            let (over, error) = excess(&approximate, &exact);
+            assert!(over <= 1.0 && approximate.certificate().unwrap().holds, "{landmarks}: {over} {error}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Covariances of values under a posterior against those of sums over all coalitions, which know nothing of
-//! products.
+//! Covariances of values under a posterior against those of sums over all coalitions, which do not use the
+//! product structure.
 
 use riesz::explanation::UncertaintySource;
 use riesz::fit::GaussianProcess;
@@ -46,7 +46,7 @@ fn stand(game: &Game, rows: &Table, players: &[Vec<usize>], mask: usize, r: usiz
     stand
 }
 
-/// What each coalition is worth in a row.
+/// The value of each coalition in a row, as a weighted sum of predictions at mixtures.
 fn coalitions(game: &Game, row: &Table, players: &[Vec<usize>]) -> Sums {
     let (mut mixtures, mut weights) = (Vec::new(), Vec::new());
     for mask in 0..1_usize << players.len() {
@@ -57,22 +57,24 @@ fn coalitions(game: &Game, row: &Table, players: &[Vec<usize>]) -> Sums {
     (mixtures, weights)
 }
 
-/// The chance that just these so many others of p players are there, before the player whose value it is.
-fn share(index: ValueIndex, others: usize, p: usize) -> f64 {
+/// Probability of one coalition of `n_others` other players, out of p players, in a player's value.
+fn share(index: ValueIndex, n_others: usize, p: usize) -> f64 {
     let product = |from: f64, count: usize| (0..count).map(|i| from + i as f64).product::<f64>();
-    let left = p - 1 - others;
+    let left = p - 1 - n_others;
     match index {
-        ValueIndex::Shapley => product(1.0, others) * product(1.0, left) / product(1.0, p),
-        ValueIndex::Banzhaf { chance } => chance.powi(others as i32) * (1.0 - chance).powi(left as i32),
+        ValueIndex::Shapley => product(1.0, n_others) * product(1.0, left) / product(1.0, p),
+        ValueIndex::Banzhaf { inclusion_probability: chance } => {
+            chance.powi(n_others as i32) * (1.0 - chance).powi(left as i32)
+        }
         // The mean of t^others (1 - t)^left under Beta's distribution.
         ValueIndex::BetaShapley { alpha, beta } => {
-            product(beta, others) * product(alpha, left) / product(alpha + beta, p - 1)
+            product(beta, n_others) * product(alpha, left) / product(alpha + beta, p - 1)
         }
         other => panic!("{other}"),
     }
 }
 
-/// Of each player's value in each row.
+/// Each player's value in each row, as a weighted sum of predictions at mixtures.
 fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) -> Sums {
     let p = players.len();
     let (mut mixtures, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
@@ -81,11 +83,12 @@ fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) ->
             let s = mask.count_ones() as usize;
             let stand = stand(game, rows, players, mask, r);
             for (row, weight) in stand {
-                let at = mixtures.len();
+                let position = mixtures.len();
                 mixtures.push(row);
                 for j in 0..p {
-                    let own = if mask >> j & 1 == 1 { share(index, s - 1, p) } else { -share(index, s, p) };
-                    weights[r * p + j].push((at, own * weight));
+                    let coefficient =
+                        if mask >> j & 1 == 1 { share(index, s - 1, p) } else { -share(index, s, p) };
+                    weights[r * p + j].push((position, coefficient * weight));
                 }
             }
         }
@@ -93,10 +96,10 @@ fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) ->
     (mixtures, weights)
 }
 
-fn close(a: &Matrix, b: &Matrix, what: &str) {
+fn close(a: &Matrix, b: &Matrix, label: &str) {
     let size = b.data().iter().fold(0.0_f64, |m, v| m.max(v.abs()));
     for (a, b) in a.data().iter().zip(b.data()) {
-        assert!((a - b).abs() < 1e-10 * size.max(1.0), "{what}: {a} {b}");
+        assert!((a - b).abs() < 1e-10 * size.max(1.0), "{label}: {a} {b}");
     }
 }
 
@@ -104,15 +107,15 @@ fn close(a: &Matrix, b: &Matrix, what: &str) {
 #[test]
 fn covariances_are_those_of_sums_over_coalitions() {
     let mut s = Stream(17);
-    let one = |profile, j| stationary(profile, j, 1.3);
-    let gaussian = one(Profile::Gaussian, 0) * one(Profile::Matern32, 1) * one(Profile::Gaussian, 2);
+    let factor = |profile, j| stationary(profile, j, 1.3);
+    let gaussian = factor(Profile::Gaussian, 0) * factor(Profile::Matern32, 1) * factor(Profile::Gaussian, 2);
     let linear =
         |j: usize| -> Kernel { Linear { columns: vec![j], center: vec![0.3], scale: vec![1.0] }.into() };
     let category = Kernel::from(Categorical { columns: [3], similarity: 0.4 });
     let kernels = [
         gaussian.clone() * category.clone(),
-        gaussian * category + 0.5 * (linear(0) * one(Profile::Gaussian, 2)) + 0.2 * Kernel::constant(1.0),
-        linear(0) * linear(1) + one(Profile::Matern52, 3),
+        gaussian * category + 0.5 * (linear(0) * factor(Profile::Gaussian, 2)) + 0.2 * Kernel::constant(1.0),
+        linear(0) * linear(1) + factor(Profile::Matern52, 3),
     ];
     for kernel in kernels {
         let (x, rows) = (s.normals_and_levels(25, 4), s.normals_and_levels(2, 4));
@@ -132,34 +135,34 @@ fn covariances_are_those_of_sums_over_coalitions() {
                 let question = Question::from(game.clone()).with_players(Some(groups.clone()));
                 let posterior = fit.posterior();
                 for index in [
-                    ValueIndex::Banzhaf { chance: 0.3 },
-                    ValueIndex::Banzhaf { chance: 1.0 },
+                    ValueIndex::Banzhaf { inclusion_probability: 0.3 },
+                    ValueIndex::Banzhaf { inclusion_probability: 1.0 },
                     ValueIndex::BetaShapley { alpha: 4.0, beta: 1.5 },
                 ] {
                     let explainer = Explainer::new(&fit.model, question.clone().with_index(index)).unwrap();
-                    let found = explainer.posterior_functionals(&rows).unwrap();
+                    let functionals = explainer.posterior_functionals(&rows).unwrap();
                     let (mixtures, weights) = sums(&game, index, &rows, &players);
                     let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
                     let truth = posterior
                         .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
                         .unwrap();
-                    close(&found.prior_scale, &truth.prior_scale, &format!("{index} {}", game.name()));
-                    close(&found.columns, &truth.columns, &format!("{index} {}", game.name()));
+                    close(&functionals.prior_scale, &truth.prior_scale, &format!("{index} {}", game.name()));
+                    close(&functionals.columns, &truth.columns, &format!("{index} {}", game.name()));
                 }
                 let explainer = Explainer::new(&fit.model, question).unwrap();
-                let found = explainer.posterior_functionals(&rows).unwrap();
+                let functionals = explainer.posterior_functionals(&rows).unwrap();
                 let (mixtures, weights) = sums(&game, ValueIndex::Shapley, &rows, &players);
                 let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
                 let truth = posterior
                     .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
                     .unwrap();
-                close(&found.prior_scale, &truth.prior_scale, game.name());
-                close(&found.columns, &truth.columns, game.name());
-                for (a, b) in posterior.covariance(&found).iter().zip(posterior.covariance(&truth)) {
+                close(&functionals.prior_scale, &truth.prior_scale, game.name());
+                close(&functionals.columns, &truth.columns, game.name());
+                for (a, b) in posterior.covariance(&functionals).iter().zip(posterior.covariance(&truth)) {
                     close(a, &b, game.name());
                 }
                 // The means are the values.
-                let (means, values) = (posterior.mean_of(&found), explainer.explain(&rows).unwrap());
+                let (means, values) = (posterior.mean_of(&functionals), explainer.explain(&rows).unwrap());
                 for r in 0..2 {
                     for o in 0..2 {
                         for (j, value) in values.row_values(r, o).iter().enumerate() {
@@ -172,7 +175,7 @@ fn covariances_are_those_of_sums_over_coalitions() {
     }
 }
 
-/// Where many players take a rule that is not exact: their values sum up to f(x) less its mean, and so do
+/// Values of many players, for whom the quadrature rule is not exact, sum up to f(x) less its mean, and so do
 /// their covariances.
 #[test]
 fn covariances_of_many_players_sum_up() {
@@ -183,16 +186,16 @@ fn covariances_of_many_players_sum_up() {
     let explainer = Explainer::interventional(&fit.model, &background).unwrap();
     let posterior = fit.posterior();
     let covariance = &posterior.covariance(&explainer.posterior_functionals(&rows).unwrap())[0];
-    let mut all: Vec<Vec<f64>> = (0..2).map(|r| rows.row(r)).collect();
-    all.extend((0..11).map(|b| background.row(b)));
+    let mut points: Vec<Vec<f64>> = (0..2).map(|r| rows.row(r)).collect();
+    points.extend((0..11).map(|b| background.row(b)));
     let weights = (0..2).map(|r| std::iter::once((r, 1.0)).chain((0..11).map(|b| (2 + b, -1.0 / 11.0))));
     let weights = Sparse::from_columns(13, weights.map(|w| w.collect::<Vec<_>>())).unwrap();
-    let truth = &posterior
-        .covariance(&posterior.weighted_sum_functionals(&Table::from_rows(&all).unwrap(), &weights).unwrap())
-        [0];
+    let truth = &posterior.covariance(
+        &posterior.weighted_sum_functionals(&Table::from_rows(&points).unwrap(), &weights).unwrap(),
+    )[0];
     for (r, q) in [(0, 0), (0, 1), (1, 1)] {
         let pairs = (0..d).flat_map(|j| (0..d).map(move |l| (r * d + j, q * d + l)));
-        let sum: f64 = pairs.map(|at| covariance[at]).sum();
+        let sum: f64 = pairs.map(|entry| covariance[entry]).sum();
         assert!((sum - truth[(r, q)]).abs() < 1e-12, "{r} {q}: {sum} {}", truth[(r, q)]);
     }
     assert!((0..2 * d).all(|j| covariance[(j, j)] >= 0.0));
@@ -212,10 +215,10 @@ fn what_has_no_covariance_is_refused() {
     assert!(ask(Question::from(point).with_index(pairs)).contains("Beta-Shapley"));
 }
 
-/// Explanations say of each row and output what the joint covariance says of them, whichever rows stand
-/// beside.
+/// Covariances in explanations are blocks of the joint covariance of each row and output, whatever the other
+/// rows.
 #[test]
-fn explanations_say_how_sure_they_are() {
+fn explanations_contain_posterior_covariances() {
     let mut s = Stream(23);
     let (x, background, rows) = (s.normals(40, 3), s.normals(5, 3), s.normals(70, 3));
     let y = Matrix::from_row_major(40, 2, (0..80).map(|_| s.signed()).collect());
@@ -227,39 +230,44 @@ fn explanations_say_how_sure_they_are() {
         Explainer::new(&fit.model, question).unwrap().with_posterior(Some(&fit.covariance)).unwrap()
     };
     let explainer = ask(question.clone().with_covariance());
-    let found = explainer.explain(&rows).unwrap();
-    found.validate().unwrap();
-    assert_eq!(found.uncertainty.as_ref().unwrap().source, Some(UncertaintySource::Posterior));
-    let few = [0, 68];
-    let joint = explainer.posterior_functionals(&rows.select_rows(&few)).unwrap();
+    let explanation = explainer.explain(&rows).unwrap();
+    explanation.validate().unwrap();
+    assert_eq!(explanation.uncertainty.as_ref().unwrap().source, Some(UncertaintySource::Posterior));
+    let subset = [0, 68];
+    let joint = explainer.posterior_functionals(&rows.select_rows(&subset)).unwrap();
     for (o, truth) in fit.posterior().covariance(&joint).iter().enumerate() {
-        for (at, &r) in few.iter().enumerate() {
-            let own = found.covariance(r, o).unwrap();
+        for (position, &r) in subset.iter().enumerate() {
+            let covariance = explanation.covariance(r, o).unwrap();
             for (j, l) in (0..3).flat_map(|j| (0..3).map(move |l| (j, l))) {
-                let truth = truth[(at * 3 + j, at * 3 + l)];
-                assert!((own[j * 3 + l] - truth).abs() < 1e-12 * truth.abs().max(0.01), "{r} {o} {j} {l}");
+                let truth = truth[(position * 3 + j, position * 3 + l)];
+                assert!(
+                    (covariance[j * 3 + l] - truth).abs() < 1e-12 * truth.abs().max(0.01),
+                    "{r} {o} {j} {l}"
+                );
             }
         }
     }
     // The values are those of a question that does not ask, which the posterior does not slow down.
     let plain = ask(question).explain(&rows).unwrap();
-    assert!(plain.uncertainty.is_none() && plain.values == found.values);
+    assert!(plain.uncertainty.is_none() && plain.values == explanation.values);
     // The values of a row sum up to f(x) less its mean, and so does what is not known of them.
-    let all: Vec<usize> = (0..3).collect();
-    assert!(found.sd_of_sum(0, 0, &all).unwrap() <= found.sd().unwrap()[..3].iter().sum::<f64>());
+    let players: Vec<usize> = (0..3).collect();
+    assert!(
+        explanation.sd_of_sum(0, 0, &players).unwrap() <= explanation.sd().unwrap()[..3].iter().sum::<f64>()
+    );
 }
 
 #[test]
-fn without_a_posterior_there_is_no_telling() {
+fn covariances_need_a_posterior() {
     let (mut s, y) = (Stream(2), Matrix::column_vector((0..10).map(f64::from).collect()));
     let x = s.normals(10, 2);
     let fit = GaussianProcess::new(Kernel::gaussian(&[1.0, 1.0]), 0.2).fit(&x, &y).unwrap();
     let question = Question::from(Game::Interventional { background: x.clone().into() }).with_covariance();
     let words = |result: Result<(), riesz::Error>| result.unwrap_err().to_string();
     let explainer = Explainer::new(&fit.model, question.clone()).unwrap();
-    let said = words(explainer.explain(&x).map(|_| ()));
-    assert!(said.contains("--posterior") && said.contains("covariance"), "{said}");
-    assert_eq!(words(explainer.with_posterior(None).map(|_| ())), said);
+    let message = words(explainer.explain(&x).map(|_| ()));
+    assert!(message.contains("--posterior") && message.contains("covariance"), "{message}");
+    assert_eq!(words(explainer.with_posterior(None).map(|_| ())), message);
     let refused = |question: Question| {
         words(
             Explainer::new(&fit.model, question)
@@ -272,7 +280,8 @@ fn without_a_posterior_there_is_no_telling() {
     assert!(refused(question.with_index(pairs)).contains("Beta-Shapley"));
 }
 
-/// Against the definition: variances of sums over the coalition's mixtures, of all coalitions.
+/// Variance shares against their definition: variances of sums over the coalition's mixtures, of all
+/// coalitions.
 #[test]
 fn shares_of_the_variance_are_those_of_all_coalitions() {
     let mut s = Stream(31);
@@ -300,7 +309,7 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
             let question = Question::from(game.clone()).with_players(Some(groups.clone())).with_covariance();
             let explainer = Explainer::new(&fit.model, question).unwrap();
             let explainer = explainer.with_posterior(Some(&fit.covariance)).unwrap();
-            let found = explainer.variance_shares(&rows).unwrap();
+            let shares = explainer.variance_shares(&rows).unwrap();
             // As an explanation it adds up.
             let explained = explainer.explain_variance(&rows).unwrap();
             explained.validate().unwrap();
@@ -310,8 +319,8 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
             );
             for r in 0..2 {
                 for o in 0..2 {
-                    assert_eq!(explained.row_values(r, o), &found[o].row(r)[..p]);
-                    assert_eq!(explained.base_values[r * 2 + o], found[o][(r, p)]);
+                    assert_eq!(explained.row_values(r, o), &shares[o].row(r)[..p]);
+                    assert_eq!(explained.base_values[r * 2 + o], shares[o][(r, p)]);
                 }
             }
             for r in 0..2 {
@@ -326,21 +335,25 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
                     let v: Vec<f64> = (0..1 << p).map(|mask: usize| covariance[(mask, mask)]).collect();
                     let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
                     for j in 0..p {
-                        let others = (0..1_usize << p).filter(|mask| mask >> j & 1 == 0);
-                        let truth: f64 = others
+                        let masks = (0..1_usize << p).filter(|mask| mask >> j & 1 == 0);
+                        let truth: f64 = masks
                             .map(|mask| {
                                 let size = mask.count_ones() as usize;
                                 let share = factorial(size) * factorial(p - 1 - size) / factorial(p);
                                 share * (v[mask | 1 << j] - v[mask])
                             })
                             .sum();
-                        let own = found[o][(r, j)];
-                        assert!((own - truth).abs() < 1e-10, "{} {r} {o} {j}: {own} {truth}", game.name());
+                        let actual = shares[o][(r, j)];
+                        assert!(
+                            (actual - truth).abs() < 1e-10,
+                            "{} {r} {o} {j}: {actual} {truth}",
+                            game.name()
+                        );
                     }
-                    assert!((found[o][(r, p)] - v[0]).abs() < 1e-10);
-                    let whole: f64 = found[o].row(r).iter().sum();
+                    assert!((shares[o][(r, p)] - v[0]).abs() < 1e-10);
+                    let total: f64 = shares[o].row(r).iter().sum();
                     let variance = posterior.variance(&rows).unwrap()[(r, o)];
-                    assert!((whole - variance).abs() < 1e-10, "{whole} {variance}");
+                    assert!((total - variance).abs() < 1e-10, "{total} {variance}");
                 }
             }
         }

@@ -16,7 +16,7 @@ use riesz::{Column, ColumnKind, Error, Kernel, Matrix, Players, Table};
 use crate::common::{Stream, Terms, stationary, with_threads};
 
 pub fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
-    let one = |j: usize, s: &mut Stream| -> Kernel {
+    let factor = |j: usize, s: &mut Stream| -> Kernel {
         let lengthscale = 0.5 + 2.0 * s.uniform();
         let stationary = |profile| stationary(profile, j, lengthscale);
         match (s.uniform() * 5.0) as usize {
@@ -30,8 +30,8 @@ pub fn terms(count: usize, d: usize, s: &mut Stream) -> Terms {
     (0..count)
         .map(|t| {
             // Some columns are missing from some terms.
-            let own: Vec<usize> = (0..d).filter(|&j| t == 0 || (j + t) % 3 > 0).collect();
-            (0.3 + s.uniform(), own.into_iter().map(|j| (j, one(j, s))).collect())
+            let term_columns: Vec<usize> = (0..d).filter(|&j| t == 0 || (j + t) % 3 > 0).collect();
+            (0.3 + s.uniform(), term_columns.into_iter().map(|j| (j, factor(j, s))).collect())
         })
         .collect()
 }
@@ -62,7 +62,7 @@ pub fn mmd(
     let cross = |x: &[Vec<f64>], z: &[Vec<f64>]| -> f64 {
         x.iter().flat_map(|u| z.iter().map(move |v| k(u, v))).sum::<f64>() / (x.len() * z.len()) as f64
     };
-    let within = |x: &[Vec<f64>]| -> f64 {
+    let within_mean = |x: &[Vec<f64>]| -> f64 {
         let mut sum = 0.0;
         for i in 0..x.len() {
             for j in 0..x.len() {
@@ -72,7 +72,7 @@ pub fn mmd(
         sum / (x.len() * (x.len() - 1)) as f64
     };
     match estimator {
-        MmdEstimator::Unbiased => within(x) + within(z) - 2.0 * cross(x, z),
+        MmdEstimator::Unbiased => within_mean(x) + within_mean(z) - 2.0 * cross(x, z),
         MmdEstimator::Biased => cross(x, x) + cross(z, z) - 2.0 * cross(x, z),
         MmdEstimator::Block(q) => {
             let blocks = n.min(m) / q;
@@ -136,20 +136,20 @@ pub fn settings(permutations: usize, seed: u64) -> TestSettings {
     TestSettings { permutations, seed, ..TestSettings::default() }
 }
 
-/// Of the kernel as it is.
+/// Settings of the published tests, whose kernels have product factors.
 fn published(permutations: usize, seed: u64) -> TestSettings {
     TestSettings { factors: FactorKind::Product, ..settings(permutations, seed) }
 }
 
-fn check(found: &TestResult, truth: impl Fn(&[bool]) -> f64) {
-    let explanation = &found.attributions.as_ref().unwrap().explanation;
+fn check(result: &TestResult, truth: impl Fn(&[bool]) -> f64) {
+    let explanation = &result.attributions.as_ref().unwrap().explanation;
     let p = explanation.players.len();
-    let all = truth(&vec![true; p]);
-    assert!((found.statistic - all).abs() < 1e-12 * (1.0 + all.abs()), "{} {all}", found.statistic);
+    let total = truth(&vec![true; p]);
+    assert!((result.statistic - total).abs() < 1e-12 * (1.0 + total.abs()), "{} {total}", result.statistic);
     assert!(truth(&vec![false; p]).abs() < 1e-11);
     let expected = shapley(p, truth);
     for (value, expected) in explanation.values.iter().zip(&expected) {
-        assert!((value - expected).abs() < 1e-12 * (1.0 + all.abs()), "{value} {expected}");
+        assert!((value - expected).abs() < 1e-12 * (1.0 + total.abs()), "{value} {expected}");
     }
     let certificate = explanation.certificate().unwrap();
     assert!(certificate.holds && certificate.bound < 1e-8, "{certificate:?}");
@@ -166,10 +166,11 @@ pub fn drawn(
     count: usize,
 ) -> (Table, Table, Terms, Option<Players>, Players) {
     let mut s = Stream(seed);
-    let (x, z, own) = (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
+    let (x, z, kernel_terms) =
+        (s.normals_and_levels(n, d), s.normals_and_levels(m, d), terms(count, d, &mut s));
     let groups = (d > 2).then(|| Players::named(x.columns(), &[("both", vec!["x0", "x2"])]).unwrap());
     let players = groups.clone().unwrap_or_else(|| Players::singletons(x.columns()));
-    (x, z, own, groups, players)
+    (x, z, kernel_terms, groups, players)
 }
 
 proptest! {
@@ -179,15 +180,15 @@ proptest! {
     fn mmd_and_its_values_follow_the_definition(
         seed in any::<u64>(), d in 1..6_usize, n in 4..14_usize, m in 4..14_usize, count in 1..3_usize, which in 0..4_usize,
     ) {
-        let (x, z, own, groups, players) = drawn(seed, d, [n, m], count);
+        let (x, z, kernel_terms, groups, players) = drawn(seed, d, [n, m], count);
         let estimator = ESTIMATORS[which];
         let settings = TestSettings { groups, attribute: AttributionRequest::Values, ..published(0, 0) };
-        let test = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings };
-        let found = test.run(&x, &z).unwrap();
-        prop_assert!(found.pvalue.is_none());
-        check(&found, |coalition| {
-            let present = |j: usize| players.players().iter().zip(coalition).any(|(p, &here)| here && p.columns.contains(&j));
-            mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, present))
+        let test = TwoSampleTest { kernels: vec![kernel(&kernel_terms)], estimator, settings };
+        let result = test.run(&x, &z).unwrap();
+        prop_assert!(result.pvalue.is_none());
+        check(&result, |coalition| {
+            let present = |j: usize| players.players().iter().zip(coalition).any(|(p, &is_present)| is_present && p.columns.contains(&j));
+            mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&kernel_terms, u, v, present))
         });
     }
 
@@ -196,9 +197,9 @@ proptest! {
         seed in any::<u64>(), d in 1..5_usize, n in 5..9_usize, count in 1..3_usize, unbiased in any::<bool>(),
     ) {
         let mut s = Stream(seed);
-        let (x, y, own, target) = (s.normals_and_levels(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
+        let (x, y, kernel_terms, target) = (s.normals_and_levels(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
         let test = IndependenceTest {
-            kernels: vec![kernel(&own)],
+            kernels: vec![kernel(&kernel_terms)],
             target_kernel: Some(kernel(&target)),
             unbiased,
             settings: TestSettings { attribute: AttributionRequest::Values, ..published(0, 0) },
@@ -206,7 +207,7 @@ proptest! {
         };
         let l = matrix(&rows(&y), &|u, v| value(&target, u, v, |_| true));
         check(&test.run(&x, &y).unwrap(), |coalition| {
-            let k = matrix(&rows(&x), &|u, v| value(&own, u, v, |j| coalition[j]));
+            let k = matrix(&rows(&x), &|u, v| value(&kernel_terms, u, v, |j| coalition[j]));
             if unbiased { hsic_unbiased(&k, &l) } else { hsic_biased(&k, &l) }
         });
     }
@@ -216,14 +217,16 @@ proptest! {
 #[test]
 fn large_samples_follow_the_definition() {
     let mut s = Stream(5);
-    let (x, z, own) = (s.normals_and_levels(143, 3), s.normals_and_levels(201, 3), terms(1, 3, &mut s));
+    let (x, z, kernel_terms) =
+        (s.normals_and_levels(143, 3), s.normals_and_levels(201, 3), terms(1, 3, &mut s));
     for estimator in
         [MmdEstimator::Unbiased, MmdEstimator::Biased, MmdEstimator::LINEAR, MmdEstimator::Block(50)]
     {
         let settings = TestSettings { attribute: AttributionRequest::Values, ..published(0, 0) };
-        let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings }.run(&x, &z).unwrap();
-        check(&found, |coalition| {
-            mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&own, u, v, |j| coalition[j]))
+        let result =
+            TwoSampleTest { kernels: vec![kernel(&kernel_terms)], estimator, settings }.run(&x, &z).unwrap();
+        check(&result, |coalition| {
+            mmd(&rows(&x), &rows(&z), estimator, &|u, v| value(&kernel_terms, u, v, |j| coalition[j]))
         });
     }
 }
@@ -234,18 +237,20 @@ fn large_samples_follow_the_definition() {
 fn interactions_follow_the_definition() {
     for (seed, d) in [(1, 2), (2, 4), (3, 6)] {
         let mut s = Stream(seed);
-        let (x, z, own) = (s.normals_and_levels(9, d), s.normals_and_levels(11, d), terms(2, d, &mut s));
+        let (x, z, kernel_terms) =
+            (s.normals_and_levels(9, d), s.normals_and_levels(11, d), terms(2, d, &mut s));
         let settings =
             TestSettings { attribute: AttributionRequest::Values, interactions: true, ..published(0, 0) };
-        let test = TwoSampleTest { kernels: vec![kernel(&own)], settings, ..TwoSampleTest::default() };
+        let test =
+            TwoSampleTest { kernels: vec![kernel(&kernel_terms)], settings, ..TwoSampleTest::default() };
         let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
         let game = |mask: usize| {
             mmd(&rows(&x), &rows(&z), MmdEstimator::Unbiased, &|u, v| {
-                value(&own, u, v, |j| mask >> j & 1 == 1)
+                value(&kernel_terms, u, v, |j| mask >> j & 1 == 1)
             })
         };
         let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
-        let found = attributions.interactions.unwrap();
+        let interactions = attributions.interactions.unwrap();
         for j in 0..d {
             for l in (0..d).filter(|&l| l != j) {
                 let (a, b) = (1 << j, 1 << l);
@@ -255,15 +260,15 @@ fn interactions_follow_the_definition() {
                     let weight = factorial(size) * factorial(d - size - 2) / factorial(d - 1);
                     index += weight * (game(mask | a | b) - game(mask | a) - game(mask | b) + game(mask));
                 }
-                assert!((found.values[(j, l)] - index / 2.0).abs() < 1e-12, "{j} {l}");
+                assert!((interactions.values[(j, l)] - index / 2.0).abs() < 1e-12, "{j} {l}");
             }
-            let row: f64 = found.values.row(j).iter().sum();
+            let row: f64 = interactions.values.row(j).iter().sum();
             assert!((row - attributions.explanation.values[j]).abs() < 1e-12);
         }
         // Twice the bound of a value for the index, and that of the values that diagonal entries are made
         // from.
         let of_values = attributions.explanation.certificate().unwrap().bound;
-        assert!(found.bound < 1e-9 && found.bound > 2.0 * of_values);
+        assert!(interactions.bound < 1e-9 && interactions.bound > 2.0 * of_values);
     }
 }
 
@@ -272,10 +277,10 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let mut s = Stream(1);
     let (x, z) = (s.normals(300, 4), s.normals(250, 4));
     let two = TwoSampleTest { settings: settings(99, 3), ..TwoSampleTest::default() };
-    let one = IndependenceTest { settings: settings(99, 3), ..IndependenceTest::default() };
+    let independence_test = IndependenceTest { settings: settings(99, 3), ..IndependenceTest::default() };
     let run = |threads| {
         let y = x.select_rows(&(50..300).collect::<Vec<_>>());
-        with_threads(threads, || (two.run(&x, &z).unwrap(), one.run(&z, &y).unwrap()))
+        with_threads(threads, || (two.run(&x, &z).unwrap(), independence_test.run(&z, &y).unwrap()))
     };
     assert_eq!(run(1), run(3));
 }
@@ -283,9 +288,9 @@ fn results_do_not_depend_on_the_number_of_threads() {
 /// Rejections at 5 % of true null hypotheses lie within 3 standard deviations of the binomial distribution.
 pub fn level(runs: usize, at_most: bool, run: impl Fn(u64) -> f64) {
     let rejected = (0..runs as u64).filter(|&seed| run(seed) <= 0.05).count() as f64;
-    let (mean, spread) = (0.05 * runs as f64, 3.0 * (0.05 * 0.95 * runs as f64).sqrt());
-    let low = if at_most { 0.0 } else { mean - spread };
-    assert!((low..mean + spread).contains(&rejected), "{rejected} of {runs}");
+    let (mean, margin) = (0.05 * runs as f64, 3.0 * (0.05 * 0.95 * runs as f64).sqrt());
+    let low = if at_most { 0.0 } else { mean - margin };
+    assert!((low..mean + margin).contains(&rejected), "{rejected} of {runs}");
 }
 
 pub const RUNS: usize = 2000;
@@ -332,15 +337,16 @@ fn independence_tests_keep_their_level() {
     }
 }
 
-/// With nothing to find, any feature at all is named in 5 % of samples, and so is one looked at alone.
+/// Under the null hypothesis, any feature at all is named in 5 % of samples, and so is one feature tested
+/// alone.
 #[test]
 fn feature_tests_keep_the_family_wise_error() {
     let run = |seed: u64, family: bool| {
         let mut s = Stream(seed);
         let (x, z) = (s.normals(20, 4), s.normals(20, 4));
-        let found =
+        let result =
             TwoSampleTest { settings: settings(99, seed), ..TwoSampleTest::default() }.run(&x, &z).unwrap();
-        let significance = found.attributions.unwrap().significance.unwrap();
+        let significance = result.attributions.unwrap().significance.unwrap();
         match family {
             true => significance.adjusted.iter().copied().fold(1.0, f64::min),
             false => significance.pvalues[2],
@@ -350,7 +356,7 @@ fn feature_tests_keep_the_family_wise_error() {
     level(RUNS, false, |seed| run(seed, false));
 }
 
-/// So are those of an aggregated test, which looked at several kernels.
+/// Feature tests of an aggregated test, which chooses among several kernels, keep the same levels.
 #[test]
 fn feature_tests_allow_for_the_choice_of_a_kernel() {
     let run = |seed: u64, family: bool| {
@@ -404,8 +410,8 @@ fn the_wild_bootstrap_bears_dependence_in_time() {
 fn power_is_that_of_a_plain_permutation_test() {
     // The same test in plain code, with its own permutations.
     let plain = |x: &[Vec<f64>], z: &[Vec<f64>], k: &Kernel, s: &mut Stream| {
-        let all: Vec<Vec<f64>> = x.iter().chain(z).cloned().collect();
-        let gram = matrix(&all, &|u, v| k.eval(u, v));
+        let pooled: Vec<Vec<f64>> = x.iter().chain(z).cloned().collect();
+        let gram = matrix(&pooled, &|u, v| k.eval(u, v));
         let statistic = |order: &[usize]| {
             let (n, m) = (x.len(), z.len());
             let mut sum = 0.0;
@@ -421,7 +427,7 @@ fn power_is_that_of_a_plain_permutation_test() {
             }
             sum
         };
-        let mut order: Vec<usize> = (0..all.len()).collect();
+        let mut order: Vec<usize> = (0..pooled.len()).collect();
         let observed = statistic(&order);
         let mut larger = 1;
         for _ in 0..99 {
@@ -455,8 +461,8 @@ fn the_column_that_differs_is_named() {
     let z =
         Table::from_rows(&rows(&z).iter().map(|r| [r[0], r[1], 2.0 * r[2], r[3], r[4]]).collect::<Vec<_>>())
             .unwrap();
-    let found = TwoSampleTest::default().run(&x, &z).unwrap();
-    let significance = found.attributions.unwrap().significance.unwrap();
+    let result = TwoSampleTest::default().run(&x, &z).unwrap();
+    let significance = result.attributions.unwrap().significance.unwrap();
     let named: Vec<usize> = (0..5).filter(|&j| significance.adjusted[j] <= 0.05).collect();
     assert_eq!(named, [2]);
     assert!(significance.bands[2][1] > significance.bands[2][0]);
@@ -464,7 +470,7 @@ fn the_column_that_differs_is_named() {
 
 /// X and Y depend on each other through Z alone.
 #[test]
-fn residuals_take_away_what_is_given() {
+fn residuals_remove_dependence_through_a_covariate() {
     let mut s = Stream(8);
     let z = s.normals(200, 1);
     let noisy = |f: fn(f64) -> f64, s: &mut Stream| {
@@ -473,11 +479,12 @@ fn residuals_take_away_what_is_given() {
     let (x, y) = (noisy(f64::sin, &mut s), noisy(|v| v * v, &mut s));
     let test = IndependenceTest::default();
     let plain = test.run(&x, &y).unwrap().pvalue.unwrap();
-    let given = test.run(&residuals(&x, &z).unwrap(), &residuals(&y, &z).unwrap()).unwrap().pvalue.unwrap();
-    assert!(plain < 0.01 && given > 0.05, "{plain} {given}");
+    let conditional =
+        test.run(&residuals(&x, &z).unwrap(), &residuals(&y, &z).unwrap()).unwrap().pvalue.unwrap();
+    assert!(plain < 0.01 && conditional > 0.05, "{plain} {conditional}");
 }
 
-/// For one of the ridges, each residual is that of a model fitted without its row.
+/// Each residual is that of a model fitted without its row, for one of the ridges.
 #[test]
 fn residuals_leave_one_out() {
     let mut s = Stream(4);
@@ -491,15 +498,15 @@ fn residuals_leave_one_out() {
     let scale = (x.column(0).iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
     let kernel = default_kernel(&z).unwrap();
     let left_out = |ridge: f64, i: usize| {
-        let others: Vec<usize> = (0..n).filter(|&k| k != i).collect();
-        let target = others.iter().map(|&k| (x.get(k, 0) - mean) / scale).collect();
+        let training: Vec<usize> = (0..n).filter(|&k| k != i).collect();
+        let target = training.iter().map(|&k| (x.get(k, 0) - mean) / scale).collect();
         let mut estimator = KernelRidge::new(kernel.clone(), ridge);
         estimator.center = false;
-        let model = estimator.fit(&z.select_rows(&others), &Matrix::column_vector(target)).unwrap().model;
+        let model = estimator.fit(&z.select_rows(&training), &Matrix::column_vector(target)).unwrap().model;
         x.get(i, 0) - mean - scale * model.predict(&z.select_rows(&[i])).unwrap()[(0, 0)]
     };
-    let found = residuals(&x, &z).unwrap();
-    let matches = |ridge: &f64| (0..n).all(|i| (found.get(i, 0) - left_out(*ridge, i)).abs() < 1e-8);
+    let actual = residuals(&x, &z).unwrap();
+    let matches = |ridge: &f64| (0..n).all(|i| (actual.get(i, 0) - left_out(*ridge, i)).abs() < 1e-8);
     assert!(default_ridges().iter().any(matches));
 }
 
@@ -525,10 +532,11 @@ fn an_aggregated_test_finds_what_one_lengthscale_misses() {
             .run(&x, &z)
             .unwrap()
     };
-    let (one, many) = (p(vec![median.clone()]), p(lengthscale_grid(&median, &[0.03, 0.1, 0.3, 1.0])));
-    assert!(one.pvalue.unwrap() > 0.05 && many.pvalue.unwrap() <= 0.01, "{one:?}");
-    assert_eq!(many.chosen, 0);
-    assert_eq!(many.statistic, many.by_kernel[0].statistic);
+    let (single, aggregated) =
+        (p(vec![median.clone()]), p(lengthscale_grid(&median, &[0.03, 0.1, 0.3, 1.0])));
+    assert!(single.pvalue.unwrap() > 0.05 && aggregated.pvalue.unwrap() <= 0.01, "{single:?}");
+    assert_eq!(aggregated.chosen, 0);
+    assert_eq!(aggregated.statistic, aggregated.by_kernel[0].statistic);
 }
 
 /// The witness of one column alone, squared in the RKHS norm, is that column's biased MMD²: checked on a
@@ -538,12 +546,12 @@ fn the_witness_is_a_difference_of_means() {
     let mut s = Stream(4);
     let (x, z) = (s.normals(30, 2), s.normals(20, 2));
     let kernel = Kernel::gaussian(&[0.7, 1.0]);
-    let found = witness(&x, &z, Some(&kernel), "x0").unwrap();
-    let mean = |t: &Table, at: f64| {
-        t.column(0).iter().map(|v| (-(v - at).powi(2) / (2.0 * 0.49)).exp()).sum::<f64>() / t.rows() as f64
+    let result = witness(&x, &z, Some(&kernel), "x0").unwrap();
+    let mean = |t: &Table, point: f64| {
+        t.column(0).iter().map(|v| (-(v - point).powi(2) / (2.0 * 0.49)).exp()).sum::<f64>() / t.rows() as f64
     };
-    for (at, value) in found.at.iter().zip(&found.values) {
-        assert!((value - (mean(&x, *at) - mean(&z, *at))).abs() < 1e-14);
+    for (point, value) in result.grid.iter().zip(&result.values) {
+        assert!((value - (mean(&x, *point) - mean(&z, *point))).abs() < 1e-14);
     }
     assert!(witness(&s.normals(1, 2), &z, Some(&kernel), "x0").is_err());
 }
@@ -554,25 +562,25 @@ fn the_witness_is_a_difference_of_means() {
 fn the_witness_is_within_its_error() {
     let mut s = Stream(41);
     let lengthscale = 0.7_f64;
-    let spread = lengthscale.powi(2) + 1.0;
-    let mean = |t: f64, mu: f64| lengthscale / spread.sqrt() * (-(t - mu).powi(2) / (2.0 * spread)).exp();
+    let variance = lengthscale.powi(2) + 1.0;
+    let mean = |t: f64, mu: f64| lengthscale / variance.sqrt() * (-(t - mu).powi(2) / (2.0 * variance)).exp();
     for (n, m) in [(2, 2), (3, 40), (10, 10), (100, 50)] {
-        let (mut held, mut most) = ([0; 101], 0.0_f64);
+        let (mut covered, mut largest) = ([0; 101], 0.0_f64);
         for _ in 0..400 {
             let (x, z) = (s.normals(n, 1), s.normals(m, 1));
             let z: Vec<[f64; 1]> = z.column(0).iter().map(|v| [v + 1.0]).collect();
             let z = Table::from_rows(&z).unwrap();
-            let found = witness(&x, &z, Some(&Kernel::gaussian(&[lengthscale])), "x0").unwrap();
-            for (k, at) in found.at.iter().enumerate() {
-                let error = (found.values[k] - (mean(*at, 0.0) - mean(*at, 1.0))).abs();
-                held[k] += usize::from(error <= 1.96 * found.std_error[k]);
-                most = most.max(found.std_error[k]);
+            let result = witness(&x, &z, Some(&Kernel::gaussian(&[lengthscale])), "x0").unwrap();
+            for (k, point) in result.grid.iter().enumerate() {
+                let error = (result.values[k] - (mean(*point, 0.0) - mean(*point, 1.0))).abs();
+                covered[k] += usize::from(error <= 1.96 * result.std_error[k]);
+                largest = largest.max(result.std_error[k]);
             }
         }
         // The places move with the samples: the middle one is between them, the first at the edge.
-        assert!(held.iter().all(|held| *held >= 376), "{n} {m}: {held:?}");
+        assert!(covered.iter().all(|count| *count >= 376), "{n} {m}: {covered:?}");
         // Not wider than it must be.
-        assert!(n < 100 || most < 0.12, "{most}");
+        assert!(n < 100 || largest < 0.12, "{largest}");
     }
 }
 
@@ -592,35 +600,36 @@ fn levels_of_either_sample_count() {
         settings: published(0, 0),
         ..TwoSampleTest::default()
     };
-    let found = test.run(&x, &z).unwrap();
+    let result = test.run(&x, &z).unwrap();
     // Kernel ½ + ½ δ: half the squared distance of the frequencies (¾, ¼, 0) and (⅓, 0, ⅔).
     let truth = 0.5 * ((0.75_f64 - 1.0 / 3.0).powi(2) + 0.25_f64.powi(2) + (2.0_f64 / 3.0).powi(2));
-    assert!((found.statistic - truth).abs() < 1e-14);
+    assert!((result.statistic - truth).abs() < 1e-14);
 }
 
-/// Unbiased estimates of rows that are alike but for one are 0 in every draw, and that is no fault of the
+/// Unbiased estimates are 0 in every permutation if all rows but one are equal, which is no fault of the
 /// kernel.
 #[test]
 fn a_single_odd_row_shows_nothing() {
     let (n, m) = (20, 15);
-    let odd = |rows: usize, at: usize| {
-        Table::from_rows(&(0..rows).map(|i| [f64::from(u8::from(i == at)), 0.0]).collect::<Vec<_>>()).unwrap()
+    let odd = |rows: usize, position: usize| {
+        Table::from_rows(&(0..rows).map(|i| [f64::from(u8::from(i == position)), 0.0]).collect::<Vec<_>>())
+            .unwrap()
     };
     let mut s = Stream(3);
     for settings in [settings(99, 0), published(99, 0)] {
         let two = TwoSampleTest { settings: settings.clone(), ..TwoSampleTest::default() };
-        for at in [0, 1, 7] {
-            assert_eq!(two.run(&odd(n, at), &odd(m, m)).unwrap().pvalue, Some(1.0));
-            let one = IndependenceTest {
+        for position in [0, 1, 7] {
+            assert_eq!(two.run(&odd(n, position), &odd(m, m)).unwrap().pvalue, Some(1.0));
+            let independence_test = IndependenceTest {
                 unbiased: true,
                 settings: settings.clone(),
                 ..IndependenceTest::default()
             };
-            assert_eq!(one.run(&odd(n, at), &s.normals(n, 1)).unwrap().pvalue, Some(1.0));
-            let refused = one.run(&s.normals(n, 1), &odd(n, at)).unwrap_err().to_string();
+            assert_eq!(independence_test.run(&odd(n, position), &s.normals(n, 1)).unwrap().pvalue, Some(1.0));
+            let refused = independence_test.run(&s.normals(n, 1), &odd(n, position)).unwrap_err().to_string();
             assert!(refused.contains("the same in all rows but one"), "{refused}");
             IndependenceTest { settings: settings.clone(), ..IndependenceTest::default() }
-                .run(&s.normals(n, 1), &odd(n, at))
+                .run(&s.normals(n, 1), &odd(n, position))
                 .unwrap();
         }
     }
@@ -629,19 +638,19 @@ fn a_single_odd_row_shows_nothing() {
 #[test]
 fn bad_input_is_named() {
     let mut s = Stream(0);
-    let (x, one) = (s.normals(10, 2), s.normals(1, 2));
+    let (x, single_row) = (s.normals(10, 2), s.normals(1, 2));
     let two = TwoSampleTest::default();
-    assert!(matches!(two.run(&x, &one), Err(Error::TooFew { .. })));
-    assert!(matches!(two.run(&one, &x), Err(Error::TooFew { .. })));
+    assert!(matches!(two.run(&x, &single_row), Err(Error::TooFew { .. })));
+    assert!(matches!(two.run(&single_row, &x), Err(Error::TooFew { .. })));
     assert!(matches!(two.run(&x, &s.normals(10, 1)), Err(Error::UnknownColumn { .. })));
     let block = TwoSampleTest { estimator: MmdEstimator::Block(1), ..TwoSampleTest::default() };
     assert!(matches!(block.run(&x, &x), Err(Error::Parameter { .. })));
     // Nothing varies, and nothing differs.
     let equal = Table::from_rows(&[[1.0, 2.0]; 5]).unwrap();
-    let found = two.run(&equal, &equal).unwrap();
-    assert!(found.statistic.abs() < 1e-15 && found.pvalue == Some(1.0));
-    let many = TwoSampleTest { settings: settings(1_000_000, 0), ..TwoSampleTest::default() };
-    assert!(matches!(many.run(&x, &x), Err(Error::Parameter { .. })));
+    let result = two.run(&equal, &equal).unwrap();
+    assert!(result.statistic.abs() < 1e-15 && result.pvalue == Some(1.0));
+    let excessive = TwoSampleTest { settings: settings(1_000_000, 0), ..TwoSampleTest::default() };
+    assert!(matches!(excessive.run(&x, &x), Err(Error::Parameter { .. })));
     let stop = TwoSampleTest::default();
     stop.settings.stop.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(stop.run(&x, &x), Err(Error::Interrupted));
@@ -668,7 +677,7 @@ fn bad_input_is_named() {
     assert!(matches!(overflows.run(&wide, &wide), Err(Error::Overflow { .. })));
 
     let depends = IndependenceTest::default();
-    assert!(matches!(depends.run(&x, &one), Err(Error::Shape { .. })));
+    assert!(matches!(depends.run(&x, &single_row), Err(Error::Shape { .. })));
     assert!(matches!(depends.run(&equal, &equal), Err(Error::Target { .. })));
     let wild = |unbiased, rows| IndependenceTest {
         null: Null::WildBootstrap(rows),
@@ -691,13 +700,13 @@ fn relevant(n: usize, seed: u64) -> (Table, Table) {
 fn every_method_finds_the_relevant_features() {
     let (x, y) = relevant(400, 1);
     for method in [Method::Shapley, Method::Backward, Method::Lasso] {
-        let found = rank(&x, &y, method, FactorKind::Orthogonal, None, None, 3).unwrap();
-        let mut best = found.order[..3].to_vec();
+        let ranking = rank(&x, &y, method, FactorKind::Orthogonal, None, None, 3).unwrap();
+        let mut best = ranking.order[..3].to_vec();
         best.sort_unstable();
-        assert_eq!(best, [1, 3, 4], "{method:?} {found:?}");
-        let mut all = found.order.clone();
-        all.sort_unstable();
-        assert_eq!(all, (0..8).collect::<Vec<_>>());
+        assert_eq!(best, [1, 3, 4], "{method:?} {ranking:?}");
+        let mut sorted = ranking.order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..8).collect::<Vec<_>>());
     }
     assert!(matches!(
         rank(&x, &y, Method::Lasso, FactorKind::Orthogonal, Some(&Kernel::gaussian(&[1.0; 8])), None, 3),
@@ -705,7 +714,7 @@ fn every_method_finds_the_relevant_features() {
     ));
 }
 
-/// Each step against HSIC of what is left, from its definition.
+/// Each elimination step against HSIC of the remaining columns, from its definition.
 #[test]
 fn backward_elimination_follows_its_definition() {
     let (x, y) = relevant(20, 3);
@@ -717,26 +726,26 @@ fn backward_elimination_follows_its_definition() {
     };
     while left.len() > 1 {
         // The kernel of all that are left, without one factor.
-        let own = columns(&left);
-        let kernel = default_kernel(&own).unwrap();
+        let remaining = columns(&left);
+        let kernel = default_kernel(&remaining).unwrap();
         let parameters = kernel.terms[0].factors[0].parameters();
         let lengthscale = parameters[0].log_value.exp();
-        let spread = |j: usize| {
-            let c = own.column(j);
+        let sd = |j: usize| {
+            let c = remaining.column(j);
             let mean = c.iter().sum::<f64>() / c.len() as f64;
             (c.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / c.len() as f64).sqrt()
         };
-        let common = lengthscale / spread(0);
-        let without = |out: usize| {
-            let k = matrix(&rows(&own), &|u, v| {
+        let common = lengthscale / sd(0);
+        let hsic_without = |out: usize| {
+            let k = matrix(&rows(&remaining), &|u, v| {
                 (0..left.len())
                     .filter(|&j| j != out)
-                    .map(|j| (-((u[j] - v[j]) / (common * spread(j))).powi(2) / 2.0).exp())
+                    .map(|j| (-((u[j] - v[j]) / (common * sd(j))).powi(2) / 2.0).exp())
                     .product()
             });
             hsic_unbiased(&k, &l)
         };
-        let values: Vec<f64> = (0..left.len()).map(without).collect();
+        let values: Vec<f64> = (0..left.len()).map(hsic_without).collect();
         let worst = (0..left.len()).max_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap();
         gone.push(left.remove(worst));
     }
@@ -754,27 +763,27 @@ fn the_lasso_is_optimal() {
         let n = k.len();
         let means: Vec<f64> = k.iter().map(|r| r.iter().sum::<f64>() / n as f64).collect();
         let mean = means.iter().sum::<f64>() / n as f64;
-        let mut all = Vec::new();
+        let mut entries = Vec::new();
         for i in 0..n {
-            all.extend((0..n).map(|j| k[i][j] - means[i] - means[j] + mean));
+            entries.extend((0..n).map(|j| k[i][j] - means[i] - means[j] + mean));
         }
-        let length = all.iter().map(|v| v * v).sum::<f64>().sqrt();
-        all.iter().map(|v| v / length).collect()
+        let length = entries.iter().map(|v| v * v).sum::<f64>().sqrt();
+        entries.iter().map(|v| v / length).collect()
     };
     let columns: Vec<Vec<f64>> =
         x.columns().iter().map(|c| centred(&x.align_to(std::slice::from_ref(c)).unwrap())).collect();
     let target = centred(&y);
-    let found = rank(&x, &y, Method::Lasso, FactorKind::Orthogonal, None, None, 4).unwrap();
-    let rest: Vec<f64> = (0..target.len())
-        .map(|t| target[t] - columns.iter().zip(&found.scores).map(|(c, a)| a * c[t]).sum::<f64>())
+    let ranking = rank(&x, &y, Method::Lasso, FactorKind::Orthogonal, None, None, 4).unwrap();
+    let residual: Vec<f64> = (0..target.len())
+        .map(|t| target[t] - columns.iter().zip(&ranking.scores).map(|(c, a)| a * c[t]).sum::<f64>())
         .collect();
     let gradient: Vec<f64> =
-        columns.iter().map(|c| c.iter().zip(&rest).map(|(a, b)| a * b).sum::<f64>()).collect();
-    let active: Vec<usize> = (0..8).filter(|&j| found.scores[j] > 0.0).collect();
+        columns.iter().map(|c| c.iter().zip(&residual).map(|(a, b)| a * b).sum::<f64>()).collect();
+    let active: Vec<usize> = (0..8).filter(|&j| ranking.scores[j] > 0.0).collect();
     assert!(active.len() >= 4);
     let penalty = gradient[active[0]];
     for j in 0..8 {
-        if found.scores[j] > 0.0 {
+        if ranking.scores[j] > 0.0 {
             assert!((gradient[j] - penalty).abs() < 1e-8, "{gradient:?}");
         } else {
             assert!(gradient[j] <= penalty + 1e-8, "{gradient:?}");

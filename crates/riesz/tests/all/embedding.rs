@@ -26,27 +26,27 @@ fn definition(
     let rows: Vec<Vec<f64>> = (0..reference.rows()).map(|b| reference.row(b)).collect();
     let a: Vec<Vec<f64>> = (0..rows.len())
         .map(|b| {
-            let of = |c: usize| k(&rows[b], &rows[c]) + if b == c { ridge / w[b] } else { 0.0 };
-            (0..rows.len()).map(of).collect()
+            let entry = |c: usize| k(&rows[b], &rows[c]) + if b == c { ridge / w[b] } else { 0.0 };
+            (0..rows.len()).map(entry).collect()
         })
         .collect();
-    let at = |i: usize| {
-        let mut found = solve(a.clone(), rows.iter().map(|row| k(row, &x.row(i))).collect());
-        let missing = if centred { 1.0 - found.iter().sum::<f64>() } else { 0.0 };
-        found.iter_mut().zip(w).for_each(|(f, w)| *f += missing * w);
-        found
+    let row_weights = |i: usize| {
+        let mut solution = solve(a.clone(), rows.iter().map(|row| k(row, &x.row(i))).collect());
+        let missing = if centred { 1.0 - solution.iter().sum::<f64>() } else { 0.0 };
+        solution.iter_mut().zip(w).for_each(|(f, w)| *f += missing * w);
+        solution
     };
-    (0..x.rows()).map(at).collect()
+    (0..x.rows()).map(row_weights).collect()
 }
 
 /// The largest distance over its bound, and the largest bound.
-fn excess(found: &Weights, expected: &[Vec<f64>]) -> (f64, f64) {
-    let mut most = (0.0_f64, 0.0_f64);
+fn excess(actual: &Weights, expected: &[Vec<f64>]) -> (f64, f64) {
+    let mut largest = (0.0_f64, 0.0_f64);
     for (r, expected) in expected.iter().enumerate() {
-        let square: f64 = expected.iter().enumerate().map(|(b, e)| (found.matrix[(b, r)] - e).powi(2)).sum();
-        most = (most.0.max(square.sqrt() / found.error[r]), most.1.max(found.error[r]));
+        let square: f64 = expected.iter().enumerate().map(|(b, e)| (actual.matrix[(b, r)] - e).powi(2)).sum();
+        largest = (largest.0.max(square.sqrt() / actual.error[r]), largest.1.max(actual.error[r]));
     }
-    most
+    largest
 }
 
 fn matern(columns: &[usize], u: &[f64], v: &[f64]) -> f64 {
@@ -56,8 +56,8 @@ fn matern(columns: &[usize], u: &[f64], v: &[f64]) -> f64 {
 }
 
 fn gaussian(columns: &[usize], u: &[f64], v: &[f64]) -> f64 {
-    let of = |&j: &usize| ((u[j] - v[j]) / (1.0 + 0.2 * j as f64)).powi(2) / 2.0;
-    (-columns.iter().map(of).sum::<f64>()).exp()
+    let term = |&j: &usize| ((u[j] - v[j]) / (1.0 + 0.2 * j as f64)).powi(2) / 2.0;
+    (-columns.iter().map(term).sum::<f64>()).exp()
 }
 
 fn own_scales(d: usize) -> Vec<f64> {
@@ -81,12 +81,13 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
     let raw: Vec<f64> = (0..n).map(|b| f64::from((b % 5) as u8)).collect();
     let total: f64 = raw.iter().sum();
     // A weight of 0 is none.
-    let some: Vec<usize> = (0..n).filter(|&b| raw[b] > 0.0).collect();
-    let w: Vec<f64> = some.iter().map(|&b| raw[b] / total).collect();
-    type Alike = fn(&[usize], &[f64], &[f64]) -> f64;
-    for (kernel, alike) in
-        [(isotropic(d), matern as Alike), (Kernel::gaussian(&own_scales(d)), gaussian as Alike)]
-    {
+    let positive: Vec<usize> = (0..n).filter(|&b| raw[b] > 0.0).collect();
+    let w: Vec<f64> = positive.iter().map(|&b| raw[b] / total).collect();
+    type KernelFunction = fn(&[usize], &[f64], &[f64]) -> f64;
+    for (kernel, similarity) in [
+        (isotropic(d), matern as KernelFunction),
+        (Kernel::gaussian(&own_scales(d)), gaussian as KernelFunction),
+    ] {
         for (centred, ridge) in [(true, 1e-3), (false, 1e-1)] {
             for approximation in [Approximation::Exact, gradients(1e-6), gradients(1e-3)] {
                 let kernel = ConditioningKernel::Given(kernel.clone());
@@ -95,26 +96,27 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
                 let means =
                     ConditionalMeanEmbeddings::fit(&reference, Some(&raw), &blocks, &conditioning, &GO_ON)
                         .unwrap();
-                for given in [[true, false, false], [false, true, true], [true, true, true]] {
-                    let on = blocks.iter().zip(given).filter(|(_, on)| *on);
+                for mask in [[true, false, false], [false, true, true], [true, true, true]] {
+                    let on = blocks.iter().zip(mask).filter(|(_, on)| *on);
                     let columns: Vec<usize> = on.flat_map(|(block, _)| block.clone()).collect();
-                    let k = |u: &[f64], v: &[f64]| alike(&columns, u, v);
-                    let expected = definition(k, &reference.select_rows(&some), &w, ridge, centred, &x);
-                    let found = means.weights(&given, &x, &GO_ON).unwrap();
-                    let of = |r: usize| some.iter().map(|&b| found.matrix[(b, r)]).collect::<Vec<f64>>();
-                    let rows: Vec<Vec<f64>> = (0..x.rows()).map(of).collect();
+                    let k = |u: &[f64], v: &[f64]| similarity(&columns, u, v);
+                    let expected = definition(k, &reference.select_rows(&positive), &w, ridge, centred, &x);
+                    let actual = means.weights(&mask, &x, &GO_ON).unwrap();
+                    let row_weights =
+                        |r: usize| positive.iter().map(|&b| actual.matrix[(b, r)]).collect::<Vec<f64>>();
+                    let rows: Vec<Vec<f64>> = (0..x.rows()).map(row_weights).collect();
                     let kept = Weights {
-                        matrix: Matrix::from_row_major(x.rows(), some.len(), rows.concat()).transpose(),
-                        ..found.clone()
+                        matrix: Matrix::from_row_major(x.rows(), positive.len(), rows.concat()).transpose(),
+                        ..actual.clone()
                     };
                     let (over, bound) = excess(&kept, &expected);
-                    assert!(over <= 1.0 && bound < 2e-2, "{approximation:?} {given:?}: {over} {bound}");
+                    assert!(over <= 1.0 && bound < 2e-2, "{approximation:?} {mask:?}: {over} {bound}");
                     assert!(approximation != Approximation::Exact || bound < 1e-8, "{bound}");
                     // What conjugate gradients leave open is more than rounding.
                     assert!(approximation != gradients(1e-3) || bound > 1e-7 || over > 1e-4);
-                    assert!((0..n).filter(|&b| raw[b] == 0.0).all(|b| found.matrix[(b, 0)] == 0.0));
+                    assert!((0..n).filter(|&b| raw[b] == 0.0).all(|b| actual.matrix[(b, 0)] == 0.0));
                     if centred {
-                        let sum: f64 = (0..n).map(|b| found.matrix[(b, 1)]).sum();
+                        let sum: f64 = (0..n).map(|b| actual.matrix[(b, 1)]).sum();
                         assert!((sum - 1.0).abs() < 1e-12);
                     }
                 }
@@ -129,35 +131,36 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
 #[test]
 fn one_set_of_columns_takes_any_kernel() {
     let (d, n) = (2, 60);
-    let (given, x) = (table(0, n, d), table(300, 4, d));
+    let (reference, x) = (table(0, n, d), table(300, 4, d));
     let w = vec![1.0 / n as f64; n];
-    let all = [0, 1];
+    let columns = [0, 1];
     let sum = 0.5 * isotropic(d) + 2.0 * Kernel::gaussian(&own_scales(d));
-    let summed = |u: &[f64], v: &[f64]| 0.5 * matern(&all, u, v) + 2.0 * gaussian(&all, u, v);
+    let summed = |u: &[f64], v: &[f64]| 0.5 * matern(&columns, u, v) + 2.0 * gaussian(&columns, u, v);
     let fit = |kernel: &Kernel, approximation| {
         let kernel = ConditioningKernel::Given(kernel.clone());
         let conditioning = Conditioning { kernel, approximation, ..Conditioning::with_ridge(1e-2) };
-        ConditionalMean::fit(&given, None, None, &conditioning, &GO_ON)
+        ConditionalMean::fit(&reference, None, None, &conditioning, &GO_ON)
     };
-    let expected = definition(summed, &given, &w, 1e-2, true, &x);
-    for (approximation, most) in
+    let expected = definition(summed, &reference, &w, 1e-2, true, &x);
+    for (approximation, limit) in
         [(Approximation::Exact, 1.0), (gradients(1e-8), 1.0), (Approximation::Landmarks(n), 1e6)]
     {
-        let found = fit(&sum, approximation).unwrap().weights(&x, &GO_ON).unwrap();
-        let (over, bound) = excess(&found, &expected);
-        assert!(over <= most && bound < 1e-5, "{approximation:?}: {over} {bound}");
+        let actual = fit(&sum, approximation).unwrap().weights(&x, &GO_ON).unwrap();
+        let (over, bound) = excess(&actual, &expected);
+        assert!(over <= limit && bound < 1e-5, "{approximation:?}: {over} {bound}");
     }
     // With random features they are weights as well, the nearer the more.
     let gaussian_kernel = Kernel::gaussian(&own_scales(d));
-    let expected = definition(|u, v| gaussian(&all, u, v), &given, &w, 1e-2, true, &x);
+    let expected = definition(|u, v| gaussian(&columns, u, v), &reference, &w, 1e-2, true, &x);
     let far = |count| {
-        let found = fit(&gaussian_kernel, Approximation::RandomFeatures(count)).unwrap();
-        let found = found.weights(&x, &GO_ON).unwrap().matrix;
-        let off = |r: usize| (0..n).map(|b| (found[(b, r)] - expected[r][b]).powi(2)).sum::<f64>();
-        (0..4).map(off).sum::<f64>().sqrt()
+        let fitted = fit(&gaussian_kernel, Approximation::RandomFeatures(count)).unwrap();
+        let weights = fitted.weights(&x, &GO_ON).unwrap().matrix;
+        let squared_error =
+            |r: usize| (0..n).map(|b| (weights[(b, r)] - expected[r][b]).powi(2)).sum::<f64>();
+        (0..4).map(squared_error).sum::<f64>().sqrt()
     };
-    let off = [30, 300, 3000].map(far);
-    assert!(off[0] > off[1] && off[1] > off[2] && off[2] < 0.05, "{off:?}");
+    let errors = [30, 300, 3000].map(far);
+    assert!(errors[0] > errors[1] && errors[1] > errors[2] && errors[2] < 0.05, "{errors:?}");
     assert!(fit(&sum, Approximation::RandomFeatures(9)).err().unwrap().to_string().contains("use landmarks"));
 }
 
@@ -193,30 +196,32 @@ fn the_ridge_is_chosen_by_what_is_predicted() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_input_is_named() {
     let (reference, x) = (table(0, 20, 2), table(300, 2, 2));
-    let of = |weights: Option<&[f64]>, blocks: &[Vec<usize>], conditioning: Conditioning| -> String {
+    let message = |weights: Option<&[f64]>, blocks: &[Vec<usize>], conditioning: Conditioning| -> String {
         let fit = ConditionalMeanEmbeddings::fit(&reference, weights, blocks, &conditioning, &GO_ON);
         fit.err().unwrap().to_string()
     };
     let singles = [vec![0], vec![1]];
     let fixed = || Conditioning::with_ridge(0.1);
     for blocks in [[vec![0], vec![0]], [vec![0], vec![2]]] {
-        assert!(of(None, &blocks, fixed()).contains("one of the table's 2 columns"));
+        assert!(message(None, &blocks, fixed()).contains("one of the table's 2 columns"));
     }
-    assert!(of(Some(&[1.0; 3]), &singles, fixed()).contains("list of reference weights"));
-    assert!(of(Some(&[-1.0; 20]), &singles, fixed()).contains("reference weight = -1"));
-    assert!(of(Some(&[0.0; 20]), &singles, fixed()).contains("sum of the reference weights = 0"));
-    assert!(of(None, &singles, Conditioning::with_ridge(0.0)).contains("ridge = 0"));
-    let own = Conditioning { kernel: ConditioningKernel::OwnFamily, ..fixed() };
-    assert!(of(None, &singles, own).contains("give the kernel"));
+    assert!(message(Some(&[1.0; 3]), &singles, fixed()).contains("list of reference weights"));
+    assert!(message(Some(&[-1.0; 20]), &singles, fixed()).contains("reference weight = -1"));
+    assert!(message(Some(&[0.0; 20]), &singles, fixed()).contains("sum of the reference weights = 0"));
+    assert!(message(None, &singles, Conditioning::with_ridge(0.0)).contains("ridge = 0"));
+    let own_family = Conditioning { kernel: ConditioningKernel::OwnFamily, ..fixed() };
+    assert!(message(None, &singles, own_family).contains("give the kernel"));
     let sum = Kernel::gaussian(&[1.0, 1.0]) + Kernel::constant(1.0);
     let sum = Conditioning { kernel: ConditioningKernel::Given(sum), ..fixed() };
-    assert!(of(None, &singles, sum).contains("one product of factors"));
+    assert!(message(None, &singles, sum).contains("one product of factors"));
     let wide = Conditioning { kernel: ConditioningKernel::Given(Kernel::gaussian(&[1.0; 3])), ..fixed() };
-    assert!(of(None, &singles, wide).contains("2 columns"));
-    let few = Conditioning { memory: Some(1000), ..fixed() };
-    assert!(of(None, &singles, few).contains("conditional mean embeddings on 20 reference rows"));
+    assert!(message(None, &singles, wide).contains("2 columns"));
+    let little_memory = Conditioning { memory: Some(1000), ..fixed() };
+    assert!(
+        message(None, &singles, little_memory).contains("conditional mean embeddings on 20 reference rows")
+    );
     let means = ConditionalMeanEmbeddings::fit(&reference, None, &singles, &fixed(), &GO_ON).unwrap();
     assert!(
         means.weights(&[true], &x, &GO_ON).unwrap_err().to_string().contains("one word a block of columns")

@@ -168,8 +168,8 @@ proptest! {
         };
         let (points, background, rows) = (table(n), table(4), table(3));
         let mut coef = || Matrix::column_vector((0..n).map(|_| s.signed()).collect());
-        let (one, two) = (coef(), coef());
-        let sum = Matrix::column_vector(one.data().iter().zip(two.data()).map(|(a, b)| a + b).collect());
+        let (first, two) = (coef(), coef());
+        let sum = Matrix::column_vector(first.data().iter().zip(two.data()).map(|(a, b)| a + b).collect());
         for game in [
             Game::Functional,
             Game::Interventional { background: background.clone().into() },
@@ -179,7 +179,7 @@ proptest! {
                 let model = KernelExpansion::new(kernel.clone(), points.clone(), coef.clone(), vec![0.5]).unwrap();
                 Explainer::new(&model, game.clone()).unwrap().explain(&rows).unwrap()
             };
-            let (a, b, c) = (explain(&one), explain(&two), explain(&sum));
+            let (a, b, c) = (explain(&first), explain(&two), explain(&sum));
             for i in 0..3 {
                 let phi = a.row_values(i, 0);
                 prop_assert!((phi[0] - phi[1]).abs() < 1e-13);
@@ -217,13 +217,15 @@ fn threads_and_batches_do_not_change_a_bit() {
     let rows = Stream(5).table(40, 7);
     let explainer = Explainer::new(&case.model, game(&case, "interventional")).unwrap();
     let run = |threads: usize, rows: &Table| with_threads(threads, || explainer.explain(rows).unwrap());
-    let one = run(1, &rows);
+    let single_threaded = run(1, &rows);
     for threads in [2, 3] {
         let other = run(threads, &rows);
-        assert!(one.values.iter().zip(&other.values).all(|(a, b)| a.to_bits() == b.to_bits()));
+        assert!(single_threaded.values.iter().zip(&other.values).all(|(a, b)| a.to_bits() == b.to_bits()));
     }
     let single = run(1, &rows.select_rows(&[17]));
-    assert!(single.values.iter().zip(one.row_values(17, 0)).all(|(a, b)| a.to_bits() == b.to_bits()));
+    assert!(
+        single.values.iter().zip(single_threaded.row_values(17, 0)).all(|(a, b)| a.to_bits() == b.to_bits())
+    );
 }
 
 /// One support point with all factors equal to z: φ_j = (z^d - 1)/d for any d.
@@ -320,8 +322,8 @@ fn sparse_rows_are_enumerated() {
             (0..k).filter(|i| mask >> i & 1 == 1).for_each(|i| row[differing[i]] += 0.7 + i as f64);
             row
         };
-        let all: Vec<Vec<f64>> = (0..1 << k).map(mixture).collect();
-        let v = model.predict(&Table::from_rows(&all).unwrap()).unwrap();
+        let mixtures: Vec<Vec<f64>> = (0..1 << k).map(mixture).collect();
+        let v = model.predict(&Table::from_rows(&mixtures).unwrap()).unwrap();
         let phi = shapley(k, |s| v[(s.iter().enumerate().map(|(i, &on)| usize::from(on) << i).sum(), 0)]);
         let mut expected = vec![0.0; D];
         differing.iter().zip(&phi).for_each(|(&j, p)| expected[j] = *p);
@@ -353,9 +355,9 @@ fn sparse_support_points_are_enumerated() {
         * Linear { columns: vec![D - 1], center: vec![center], scale: vec![scale] }.into();
     let coefs = Matrix::column_vector(coef.clone());
     let model = KernelExpansion::new(kernel, Table::from_rows(&points).unwrap(), coefs, vec![0.3]).unwrap();
-    for own in [vec![], vec![3], vec![0, 3, 59], vec![17, 40, 60]] {
-        let x = sparse(91, &own);
-        let mut players: Vec<usize> = used.iter().chain(&own).copied().chain([D - 1]).collect();
+    for nonzero in [vec![], vec![3], vec![0, 3, 59], vec![17, 40, 60]] {
+        let x = sparse(91, &nonzero);
+        let mut players: Vec<usize> = used.iter().chain(&nonzero).copied().chain([D - 1]).collect();
         players.sort_unstable();
         players.dedup();
         let phi = shapley(players.len(), |s| {
@@ -381,7 +383,7 @@ fn sparse_support_points_are_enumerated() {
         assert!(explanation.certificate().unwrap().holds);
         for (j, expected) in expected.iter().enumerate() {
             let value = explanation.row_values(1, 0)[j];
-            assert!((value - expected).abs() < 1e-12, "{own:?} {j}: {value} {expected}");
+            assert!((value - expected).abs() < 1e-12, "{nonzero:?} {j}: {value} {expected}");
         }
     }
 }
@@ -407,13 +409,18 @@ fn products_that_come_back_into_range() {
         gamma: 1.0,
     }
     .into();
-    let one = Table::from_rows(&[vec![1.0; d]]).unwrap();
-    let model = KernelExpansion::new(kernel, one, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
+    let support_points = Table::from_rows(&[vec![1.0; d]]).unwrap();
+    let model =
+        KernelExpansion::new(kernel, support_points, Matrix::column_vector(vec![1.0]), vec![0.0]).unwrap();
     let x: Vec<f64> = (0..d).map(|j| if j < d / 2 { -2.0 } else { 2.0 }).collect();
     let b: Vec<f64> = x.iter().enumerate().map(|(j, v)| v + if j % 97 == 0 { 0.5 } else { 0.0 }).collect();
     let (rows, background) = (Table::from_rows(&[x]).unwrap(), Table::from_rows(&[b]).unwrap());
-    let found = Explainer::interventional(&model, &background).unwrap().explain(&rows).unwrap();
-    assert!((found.predictions[0] - 1.0).abs() < 1e-12, "{}", found.predictions[0]);
-    assert!((found.base_values[0] / 4.5_f64.exp() - 1.0).abs() < 1e-12, "{}", found.base_values[0]);
-    assert!(found.certificate().unwrap().holds, "{:?}", found.certificate());
+    let explanation = Explainer::interventional(&model, &background).unwrap().explain(&rows).unwrap();
+    assert!((explanation.predictions[0] - 1.0).abs() < 1e-12, "{}", explanation.predictions[0]);
+    assert!(
+        (explanation.base_values[0] / 4.5_f64.exp() - 1.0).abs() < 1e-12,
+        "{}",
+        explanation.base_values[0]
+    );
+    assert!(explanation.certificate().unwrap().holds, "{:?}", explanation.certificate());
 }

@@ -1,4 +1,4 @@
-//! Functionals against the values that they are functionals of.
+//! Functionals against the explanations whose values they give.
 
 use riesz::kernel::Linear;
 use riesz::{Background, Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Players, Question};
@@ -45,8 +45,8 @@ fn values_are_coefficients_times_functionals() {
                         Explainer::new(&model, Question::from(game.clone()).with_players(groups)).unwrap();
                     let explanation = explainer.explain(&rows).unwrap();
                     let p = explanation.players.len();
-                    let all = explainer.functionals(&rows, &(0..p).collect::<Vec<_>>()).unwrap();
-                    for (player, functional) in all.iter().enumerate() {
+                    let functionals = explainer.functionals(&rows, &(0..p).collect::<Vec<_>>()).unwrap();
+                    for (player, functional) in functionals.iter().enumerate() {
                         assert_eq!((functional.rows(), functional.cols()), (n, 19));
                         let values = functional.transpose().matmul(&model.coef);
                         for r in 0..19 {
@@ -60,7 +60,7 @@ fn values_are_coefficients_times_functionals() {
                     // Some of them, in any order, are the same.
                     assert_eq!(
                         explainer.functionals(&rows, &[2, 0]).unwrap(),
-                        [all[2].clone(), all[0].clone()]
+                        [functionals[2].clone(), functionals[0].clone()]
                     );
                     assert!(explainer.functionals(&rows, &[]).unwrap().is_empty());
                     for wrong in [&[p][..], &[1, 1]] {

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::common::{fixture, lists, matrix, numbers, with_threads};
 
 /// A fixture's data: training table, test table (its last ten rows), training targets.
-fn data(all: &Value, case: &Value) -> (Table, Table, Matrix) {
-    let set = &all["datasets"][case["dataset"].as_str().unwrap()];
+fn data(oracle: &Value, case: &Value) -> (Table, Table, Matrix) {
+    let set = &oracle["datasets"][case["dataset"].as_str().unwrap()];
     let (x, y) = (Table::from_rows(&lists(&set["x"])).unwrap(), matrix(&set["y"]));
     let n = x.rows() - 10;
     let (train, test): (Vec<usize>, Vec<usize>) = (0..x.rows()).partition(|&i| i < n);
@@ -59,19 +59,19 @@ fn kernel(value: &Value, width: usize) -> Kernel {
 }
 
 /// Largest difference relative to the largest expected number.
-fn gap(found: &[f64], expected: &[f64]) -> f64 {
-    assert_eq!(found.len(), expected.len());
+fn gap(actual: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(actual.len(), expected.len());
     let largest = expected.iter().fold(1e-300, |a: f64, v| a.max(v.abs()));
-    found.iter().zip(expected).fold(0.0, |a: f64, (f, e)| a.max((f - e).abs())) / largest
+    actual.iter().zip(expected).fold(0.0, |a: f64, (f, e)| a.max((f - e).abs())) / largest
 }
 
-/// The gap of two gradients, leaving out what scikit-learn does not know.
-fn gradient_gap(found: &[f64], expected: &Value) -> f64 {
+/// The gap of two gradients over the entries that scikit-learn has.
+fn gradient_gap(actual: &[f64], expected: &Value) -> f64 {
     let expected = expected.as_array().unwrap();
-    assert_eq!(found.len(), expected.len());
-    let known = found.iter().zip(expected).filter(|(_, e)| !e.is_null());
-    let (found, expected): (Vec<f64>, Vec<f64>) = known.map(|(f, e)| (*f, e.as_f64().unwrap())).unzip();
-    gap(&found, &expected)
+    assert_eq!(actual.len(), expected.len());
+    let known = actual.iter().zip(expected).filter(|(_, e)| !e.is_null());
+    let (actual, expected): (Vec<f64>, Vec<f64>) = known.map(|(f, e)| (*f, e.as_f64().unwrap())).unzip();
+    gap(&actual, &expected)
 }
 
 /// The joint covariance of f at the rows, one an output.
@@ -81,10 +81,10 @@ fn covariance(posterior: Posterior<'_>, rows: &Table) -> Vec<Matrix> {
 
 #[test]
 fn regression_agrees_with_scikit_learn() {
-    let all = fixture("gp/scikit_learn.json");
-    for case in all["regression"].as_array().unwrap() {
+    let oracle = fixture("gp/scikit_learn.json");
+    for case in oracle["regression"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
-        let (x, test, y) = data(&all, case);
+        let (x, test, y) = data(&oracle, case);
         let mut gp =
             GaussianProcess::new(kernel(&case["kernel"], x.width()), case["noise"].as_f64().unwrap());
         gp.tune = TunedParameters::Nothing;
@@ -102,8 +102,8 @@ fn regression_agrees_with_scikit_learn() {
         assert!(gap(fit.model.coef.data(), matrix(&case["coef"]).data()) < 1e-9, "{name}: coefficients");
         assert!(gap(mean.data(), matrix(&case["mean"]).data()) < 1e-10, "{name}: means");
         for o in 0..y.cols() {
-            let (found, expected) = (sd.column(o), matrix(&case["sd"]).column(o));
-            assert!(gap(&found, &expected) < 1e-9, "{name}: standard deviations of target {o}");
+            let (actual, expected) = (sd.column(o), matrix(&case["sd"]).column(o));
+            assert!(gap(&actual, &expected) < 1e-9, "{name}: standard deviations of target {o}");
         }
         assert!(gap(covariance[0].data(), &expected_covariance) < 1e-9, "{name}: covariance");
         let expected = case["value"].as_f64().unwrap();
@@ -145,7 +145,7 @@ fn stationary(profile: Profile, ard: bool) -> Kernel {
 }
 
 #[test]
-fn tuning_reaches_what_scikit_learn_reaches() {
+fn tuning_reaches_the_optimum_of_scikit_learn() {
     let (x, y) = diabetes();
     for case in fixture("gp/scikit_learn.json")["tuning"].as_array().unwrap() {
         let name = case["kernel"].as_str().unwrap();
@@ -159,24 +159,23 @@ fn tuning_reaches_what_scikit_learn_reaches() {
         let bound = 1e3_f64.ln();
         gp.bounds = Some(vec![(-bound, bound); gp.parameters().len()]);
         let fit = gp.fit(&x, &y).unwrap();
-        let (found, expected) = (fit.log_marginal_likelihood, case["value"].as_f64().unwrap());
-        assert!(found > expected - 1e-3, "{name}: {found} against {expected}");
-        assert!(found < expected + 1.0, "{name}: {found} against {expected}: is the value right?");
+        let (actual, expected) = (fit.log_marginal_likelihood, case["value"].as_f64().unwrap());
+        assert!(actual > expected - 1e-3, "{name}: {actual} against {expected}");
+        assert!(actual < expected + 1.0, "{name}: {actual} against {expected}: is the value right?");
         assert!(fit.evaluations < 150 * (1 + gp.restarts), "{name}: {} evaluations", fit.evaluations);
     }
 }
 
-/// A process without pattern to find: the length scale of a column of noise leaves through its bound, and the
-/// fit says so.
+/// The length scale of a noise column reaches its upper bound, which gives a warning; fixed parameters stay.
 #[test]
-fn bounds_that_hold_are_reported_and_fixed_ones_are_kept() {
+fn active_bounds_are_reported_and_fixed_ones_are_kept() {
     let (x, y) = diabetes();
     let rows: Vec<usize> = (0..80).collect();
     let x = x.select_rows(&rows);
     let y = Matrix::column_vector(y.data()[..80].to_vec());
     let mut gp = GaussianProcess::new(stationary(Profile::Gaussian, true), 0.5);
-    let at = |v: f64| (v.ln(), v.ln());
-    gp.bounds = Some([vec![at(1.0)], vec![(0.0, 1e2_f64.ln()); 10], vec![(-7.0, 2.0)]].concat());
+    let fixed = |v: f64| (v.ln(), v.ln());
+    gp.bounds = Some([vec![fixed(1.0)], vec![(0.0, 1e2_f64.ln()); 10], vec![(-7.0, 2.0)]].concat());
     let fit = gp.fit(&x, &y).unwrap();
     assert!(fit.warnings.iter().any(|w| w.contains("upper bound")), "{:?}", fit.warnings);
     assert_eq!(fit.theta[0], 0.0);
@@ -186,7 +185,7 @@ fn bounds_that_hold_are_reported_and_fixed_ones_are_kept() {
     gp.bounds = Some(vec![(1.0, 2.0); 12]);
     assert!(matches!(gp.fit(&x, &y), Err(Error::Parameter { .. })));
     gp.bounds = Some(vec![(1.0, 2.0); 3]);
-    assert!(matches!(gp.fit(&x, &y), Err(Error::Shape { expected: 12, found: 3, .. })));
+    assert!(matches!(gp.fit(&x, &y), Err(Error::Shape { expected: 12, actual: 3, .. })));
 }
 
 /// Values, restarts and parallel sums do not depend on the number of threads, nor on the run; another seed
@@ -206,7 +205,7 @@ fn results_depend_on_the_seed_alone() {
             let mut gpc = GaussianProcessClassifier::new(stationary(Profile::Matern52, false));
             (gpc.restarts, gpc.seed) = (1, seed);
             let gpc = gpc.fit(&x, &labels, &classes).unwrap();
-            let probability = Prediction::of(&gpc.model, Some(&gpc.covariance), &x).unwrap();
+            let probability = Prediction::new(&gpc.model, Some(&gpc.covariance), &x).unwrap();
             let (mean, sd) = (fit.model.predict(&x).unwrap(), fit.posterior().sd(&x).unwrap());
             (fit.theta, fit.evaluations, mean, sd, gpc.theta, gpc.evaluations, probability)
         })
@@ -224,19 +223,20 @@ fn evidence_is_in_the_targets_units() {
     let (x, y) = diabetes();
     let rows: Vec<usize> = (0..60).collect();
     let x = x.select_rows(&rows);
-    let one = Matrix::column_vector(y.data()[..60].to_vec());
-    let two = Matrix::from_row_major(60, 2, one.data().iter().flat_map(|v| [*v, 3.0 * v * v]).collect());
+    let first = Matrix::column_vector(y.data()[..60].to_vec());
+    let two = Matrix::from_row_major(60, 2, first.data().iter().flat_map(|v| [*v, 3.0 * v * v]).collect());
     let mut gp = GaussianProcess::new(stationary(Profile::Gaussian, false), 0.5);
     gp.tune = TunedParameters::Nothing;
     let second = Matrix::column_vector(two.column(1));
-    let (a, b, both) = (gp.fit(&x, &one).unwrap(), gp.fit(&x, &second).unwrap(), gp.fit(&x, &two).unwrap());
+    let (a, b, joint) =
+        (gp.fit(&x, &first).unwrap(), gp.fit(&x, &second).unwrap(), gp.fit(&x, &two).unwrap());
     let sum = a.log_marginal_likelihood + b.log_marginal_likelihood;
-    assert!((both.log_marginal_likelihood - sum).abs() < 1e-9 * sum.abs());
-    let (mean, sd) = (both.model.predict(&x).unwrap(), both.posterior().sd(&x).unwrap());
+    assert!((joint.log_marginal_likelihood - sum).abs() < 1e-9 * sum.abs());
+    let (mean, sd) = (joint.model.predict(&x).unwrap(), joint.posterior().sd(&x).unwrap());
     let (mean_a, sd_a) = (a.model.predict(&x).unwrap(), a.posterior().sd(&x).unwrap());
     assert!(gap(&mean.column(0), mean_a.data()) < 1e-12 && gap(&sd.column(0), sd_a.data()) < 1e-11);
     // A fit of the units that the first fit reports, to the target as it is, is the same fit.
-    let centred: Vec<f64> = one.data().iter().map(|v| v - a.model.intercept[0]).collect();
+    let centred: Vec<f64> = first.data().iter().map(|v| v - a.model.intercept[0]).collect();
     let mut again = GaussianProcess::new(a.model.kernel.clone(), a.noise);
     (again.tune, again.normalize_y) = (TunedParameters::Nothing, false);
     let again = again.fit(&x, &Matrix::column_vector(centred)).unwrap();
@@ -244,8 +244,7 @@ fn evidence_is_in_the_targets_units() {
     assert!((again.log_marginal_likelihood - a.log_marginal_likelihood).abs() < 1e-9);
 }
 
-/// The posterior mean is ridge regression, and the posterior variance at a row what another observation there
-/// removes.
+/// The posterior mean is ridge regression, and another observation at a row reduces its variance as known.
 #[test]
 fn mean_is_ridge_and_variance_is_its_update() {
     let (x, y) = diabetes();
@@ -266,27 +265,27 @@ fn mean_is_ridge_and_variance_is_its_update() {
     assert!((w - 1.0 / (1.0 / v + 1.0 / 0.3)).abs() < 1e-12, "{v} {w}");
     assert!((covariance(fit.posterior(), &first)[0][(0, 0)] - v).abs() < 1e-14);
     // Rows in blocks are rows one by one.
-    let (all, _) = diabetes();
-    let (sd, covariance) = (fit.posterior().sd(&all).unwrap(), covariance(fit.posterior(), &all));
+    let (full_data, _) = diabetes();
+    let (sd, covariance) = (fit.posterior().sd(&full_data).unwrap(), covariance(fit.posterior(), &full_data));
     assert!((0..442).all(|i| (sd[(i, 0)].powi(2) - covariance[0][(i, i)]).abs() < 1e-12));
     // Zero extra noise changes nothing; noise without end takes the row out of the fit.
     gp.row_noise = Some((0..70).map(|i| if i == 3 { 1e12 } else { 0.0 }).collect());
-    let without: Vec<usize> = (0..70).filter(|i| *i != 3).collect();
+    let kept: Vec<usize> = (0..70).filter(|i| *i != 3).collect();
     let silent = gp.fit(&x, &y).unwrap().model.predict(&x).unwrap();
     gp.row_noise = None;
-    let left_out = Matrix::column_vector(without.iter().map(|&i| y.data()[i]).collect());
-    let left_out = gp.fit(&x.select_rows(&without), &left_out).unwrap().model.predict(&x).unwrap();
+    let left_out = Matrix::column_vector(kept.iter().map(|&i| y.data()[i]).collect());
+    let left_out = gp.fit(&x.select_rows(&kept), &left_out).unwrap().model.predict(&x).unwrap();
     assert!(gap(silent.data(), left_out.data()) < 1e-9);
 }
 
 #[test]
 fn classification_agrees_with_scikit_learn() {
-    let all = fixture("gp/scikit_learn.json");
+    let oracle = fixture("gp/scikit_learn.json");
     let classes = ["no".to_string(), "yes".to_string()];
     let mut furthest = 0.0_f64;
-    for case in all["classification"].as_array().unwrap() {
+    for case in oracle["classification"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
-        let (x, test, y) = data(&all, case);
+        let (x, test, y) = data(&oracle, case);
         let labels: Vec<usize> = y.data().iter().map(|v| *v as usize).collect();
         let mut gpc = GaussianProcessClassifier::new(kernel(&case["kernel"], x.width()));
         gpc.tune = false;
@@ -302,16 +301,16 @@ fn classification_agrees_with_scikit_learn() {
         let (mean, variance) = (fit.model.predict(&test).unwrap(), fit.posterior().variance(&test).unwrap());
         assert!(gap(mean.data(), &numbers(&case["mean"])) < 1e-8, "{name}: means");
         assert!(gap(variance.data(), &numbers(&case["variance"])) < 1e-8, "{name}: variances");
-        let prediction = Prediction::of(&fit.model, Some(&fit.covariance), &test).unwrap();
+        let prediction = Prediction::new(&fit.model, Some(&fit.covariance), &test).unwrap();
         let probability = prediction.probabilities.unwrap().column(1);
         assert!(gap(&probability, &numbers(&case["probability"])) < 1e-9, "{name}: probabilities");
         furthest = furthest.max(gap(&probability, &numbers(&case["scikit_learn_probability"])));
         // The evidence of a period has many maxima, and which one is found is chance.
         if !name.contains("periodic") {
             gpc.tune = true;
-            let found = gpc.fit(&x, &labels, &classes).unwrap().log_marginal_likelihood;
+            let actual = gpc.fit(&x, &labels, &classes).unwrap().log_marginal_likelihood;
             let expected = case["tuned_value"].as_f64().unwrap();
-            assert!((found - expected).abs() < 1e-3, "{name}: tuned to {found}, not {expected}");
+            assert!((actual - expected).abs() < 1e-3, "{name}: tuned to {actual}, not {expected}");
         }
     }
     // scikit-learn's probabilities are approximations to 5e-4.
@@ -321,9 +320,9 @@ fn classification_agrees_with_scikit_learn() {
 /// Three classes are three problems of two with one kernel, and scikit-learn's.
 #[test]
 fn several_classes_are_one_against_the_rest() {
-    let all = fixture("gp/scikit_learn.json");
-    let case = &all["several_classes"];
-    let (x, test, y) = data(&all, case);
+    let oracle = fixture("gp/scikit_learn.json");
+    let case = &oracle["several_classes"];
+    let (x, test, y) = data(&oracle, case);
     let labels: Vec<usize> = y.data().iter().map(|v| *v as usize).collect();
     let classes = ["a", "b", "c"].map(String::from);
     let mut gpc = GaussianProcessClassifier::new(kernel(&case["kernel"], x.width()));
@@ -331,7 +330,7 @@ fn several_classes_are_one_against_the_rest() {
     let fit = gpc.fit(&x, &labels, &classes).unwrap();
     let expected = case["value"].as_f64().unwrap();
     assert!((fit.log_marginal_likelihood - expected).abs() < 1e-7 * expected.abs());
-    let prediction = Prediction::of(&fit.model, Some(&fit.covariance), &test).unwrap();
+    let prediction = Prediction::new(&fit.model, Some(&fit.covariance), &test).unwrap();
     let (probability, class) = (prediction.probabilities.unwrap(), prediction.classes.unwrap());
     assert!(gap(probability.data(), matrix(&case["probability"]).data()) < 1e-3);
     let (mean, variance) = (fit.model.predict(&test).unwrap(), fit.posterior().variance(&test).unwrap());
@@ -340,8 +339,8 @@ fn several_classes_are_one_against_the_rest() {
     for (c, class) in classes.iter().enumerate() {
         let against: Vec<usize> = labels.iter().map(|&l| usize::from(l == c)).collect();
         let two = ["rest".to_string(), class.clone()];
-        let one = gpc.fit(&x, &against, &two).unwrap();
-        let (m, v) = (one.model.predict(&test).unwrap(), one.posterior().variance(&test).unwrap());
+        let binary = gpc.fit(&x, &against, &two).unwrap();
+        let (m, v) = (binary.model.predict(&test).unwrap(), binary.posterior().variance(&test).unwrap());
         assert!(gap(&mean.column(c), m.data()) < 1e-12 && gap(&variance.column(c), v.data()) < 1e-12);
         let (_, gradient) = gpc.log_marginal_likelihood(&x, &against, &two, &theta).unwrap();
         slope.iter_mut().zip(gradient).for_each(|(s, g)| *s += g);
@@ -358,33 +357,33 @@ fn several_classes_are_one_against_the_rest() {
         assert!((probability.row(r).iter().sum::<f64>() - 1.0).abs() < 1e-14);
     }
     // Rows in blocks are rows one by one.
-    let many: Vec<usize> = (0..300).map(|r| r % 10).collect();
-    let repeated = fit.posterior().variance(&test.select_rows(&many)).unwrap();
-    assert!(many.iter().enumerate().all(|(r, &i)| (0..3).all(|c| {
-        let (found, expected): (f64, f64) = (repeated[(r, c)], variance[(i, c)]);
-        (found - expected).abs() < 1e-12
+    let row_indices: Vec<usize> = (0..300).map(|r| r % 10).collect();
+    let repeated = fit.posterior().variance(&test.select_rows(&row_indices)).unwrap();
+    assert!(row_indices.iter().enumerate().all(|(r, &i)| (0..3).all(|c| {
+        let (actual, expected): (f64, f64) = (repeated[(r, c)], variance[(i, c)]);
+        (actual - expected).abs() < 1e-12
     })));
     gpc.tune = true;
     assert!(gpc.fit(&x, &labels, &classes).unwrap().log_marginal_likelihood > fit.log_marginal_likelihood);
 }
 
-/// Where scikit-learn has no gradient to compare with: every parameter, by differences.
+/// Gradients in every parameter against central differences, including those that scikit-learn lacks.
 #[test]
 fn gradients_are_differences() {
-    let all = fixture("gp/scikit_learn.json");
+    let oracle = fixture("gp/scikit_learn.json");
     let classes = ["no".to_string(), "yes".to_string()];
     let differences = |theta: &[f64], f: &dyn Fn(&[f64]) -> f64| -> Vec<f64> {
-        let at = |i: usize, h: f64| {
+        let shifted = |i: usize, h: f64| {
             let mut theta = theta.to_vec();
             theta[i] += h;
             f(&theta)
         };
         // Two step lengths, combined so that the error is of fourth order.
-        let slope = |i: usize, h: f64| (at(i, h) - at(i, -h)) / (2.0 * h);
+        let slope = |i: usize, h: f64| (shifted(i, h) - shifted(i, -h)) / (2.0 * h);
         (0..theta.len()).map(|i| (4.0 * slope(i, 1e-4) - slope(i, 2e-4)) / 3.0).collect()
     };
-    for case in all["regression"].as_array().unwrap() {
-        let (x, _, y) = data(&all, case);
+    for case in oracle["regression"].as_array().unwrap() {
+        let (x, _, y) = data(&oracle, case);
         let mut gp =
             GaussianProcess::new(kernel(&case["kernel"], x.width()), case["noise"].as_f64().unwrap());
         gp.normalize_y = case["normalize_y"] == true;
@@ -394,8 +393,8 @@ fn gradients_are_differences() {
         let expected = differences(&theta, &|theta| gp.log_marginal_likelihood(&x, &y, theta).unwrap().0);
         assert!(gap(&gradient, &expected) < 1e-7, "{}: {gradient:?} {expected:?}", case["name"]);
     }
-    for case in all["classification"].as_array().unwrap() {
-        let (x, _, y) = data(&all, case);
+    for case in oracle["classification"].as_array().unwrap() {
+        let (x, _, y) = data(&oracle, case);
         let labels: Vec<usize> = y.data().iter().map(|v| *v as usize).collect();
         let gpc = GaussianProcessClassifier::new(kernel(&case["kernel"], x.width()));
         let theta: Vec<f64> = gpc.kernel.parameters().iter().map(|p| p.log_value).collect();
@@ -501,7 +500,7 @@ fn awkward_data_give_numbers_or_errors() {
             gpc.restarts = 1;
             match gpc.fit(&x, &labels, &classes) {
                 Ok(fit) => {
-                    let prediction = Prediction::of(&fit.model, Some(&fit.covariance), &x).unwrap();
+                    let prediction = Prediction::new(&fit.model, Some(&fit.covariance), &x).unwrap();
                     assert!(prediction.probabilities.unwrap().data().iter().all(|p| (0.0..=1.0).contains(p)));
                     fitted += 1;
                 }

@@ -28,16 +28,16 @@ fn binomial(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n as f64 - i as f64) / (i as f64 + 1.0)).product()
 }
 
-/// The weight of m(S), s = |S|, in the index of a set of so many players within S.
+/// The weight of m(S), s = |S|, in the index of a subset of `size` players of S.
 pub fn weight(kind: Interaction, order: usize, size: usize, s: usize) -> f64 {
     let sign = if (order - size) % 2 == 1 { -1.0 } else { 1.0 };
     match kind {
         Interaction::Sii => 1.0 / (s - size + 1) as f64,
         // Of all larger sets with r players more, as far as the order goes.
         Interaction::KSii => {
-            let of =
+            let term =
                 |r: usize| BERNOULLI[r] * binomial(s - size, r) / (s as f64 - size as f64 - r as f64 + 1.0);
-            (0..=(order - size).min(s - size)).map(of).sum()
+            (0..=(order - size).min(s - size)).map(term).sum()
         }
         Interaction::Stii if size == order => 1.0 / binomial(s, order),
         // Tsai, Yeh and Ravikumar 2023, theorems 17 and 19.
@@ -70,9 +70,9 @@ fn bound(explanation: &Explanation) -> &[f64] {
 }
 
 /// The dividends m(S), by bits of S.
-pub fn moebius(d: usize, worth: impl Fn(&[bool]) -> f64) -> Vec<f64> {
+pub fn moebius(d: usize, coalition_value: impl Fn(&[bool]) -> f64) -> Vec<f64> {
     let mut m: Vec<f64> = (0..1_usize << d)
-        .map(|mask| worth(&(0..d).map(|j| mask >> j & 1 == 1).collect::<Vec<_>>()))
+        .map(|mask| coalition_value(&(0..d).map(|j| mask >> j & 1 == 1).collect::<Vec<_>>()))
         .collect();
     for j in 0..d {
         for mask in (0..1_usize << d).filter(|mask| mask >> j & 1 == 1) {
@@ -97,39 +97,40 @@ proptest! {
         let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
         for name in PRODUCT_GAMES {
             let game = game(&case, name);
-            let found = explain(&case, &game, index(kind, order));
-            let sets = found.subsets.as_ref().unwrap();
-            prop_assert_eq!(Some(sets.len()), found.index.sets(d));
-            prop_assert!(found.is_complete() && sets.iter().all(|set| set.len() <= order));
-            if let Some(certificate) = found.certificate() {
+            let explanation = explain(&case, &game, index(kind, order));
+            let sets = explanation.subsets.as_ref().unwrap();
+            prop_assert_eq!(Some(sets.len()), explanation.index.sets(d));
+            prop_assert!(explanation.is_complete() && sets.iter().all(|set| set.len() <= order));
+            if let Some(certificate) = explanation.certificate() {
                 prop_assert!(certificate.holds, "{:?} {}: {:?}", kind, name, certificate);
             }
-            prop_assert_eq!(found.certificate().is_some(), matches!(kind, Interaction::KSii | Interaction::Stii | Interaction::Fsii));
-            for (g, bound) in bound(&found).iter().enumerate() {
+            prop_assert_eq!(explanation.certificate().is_some(), matches!(kind, Interaction::KSii | Interaction::Stii | Interaction::Fsii));
+            for (g, bound) in bound(&explanation).iter().enumerate() {
                 let (i, o) = (g / outputs, g % outputs);
                 let x = case.rows.row(i);
                 let m = moebius(d, |s| value(&case.model, &case.terms, &game, &x, o, &players, s));
                 let size: f64 = m.iter().map(|v| v.abs()).sum();
-                for (set, found) in sets.iter().zip(found.row_values(i, o)) {
-                    let own: usize = set.iter().map(|j| 1 << j).sum();
-                    let within = (0..1_usize << d).filter(|mask| mask & own == own);
+                for (set, actual) in sets.iter().zip(explanation.row_values(i, o)) {
+                    let members: usize = set.iter().map(|j| 1 << j).sum();
+                    let supersets = (0..1_usize << d).filter(|mask| mask & members == members);
                     let truth: f64 =
-                        within.map(|mask| weight(kind, order, set.len(), mask.count_ones() as usize) * m[mask]).sum();
+                        supersets.map(|mask| weight(kind, order, set.len(), mask.count_ones() as usize) * m[mask]).sum();
                     // The oracle's sums cancel.
-                    let gap = (found - truth).abs();
-                    prop_assert!(gap <= bound + 1e-12 * (1.0 + size), "{:?} {order} {} {:?}: {} {} {}", kind, name, set, found, truth, bound);
+                    let gap = (actual - truth).abs();
+                    let case = format!("{kind:?} {order} {name} {set:?}");
+                    prop_assert!(gap <= bound + 1e-12 * (1.0 + size), "{case}: {actual} {truth} {bound}");
                 }
             }
         }
     }
 }
 
-/// Of a sum of functions of one column nobody interacts, and of a product of two no third does.
+/// Columns with summands of their own interact with nothing, two columns in a product only with each other.
 #[test]
-fn who_has_nothing_to_do_with_each_other_does_not_interact() {
+fn columns_without_joint_terms_do_not_interact() {
     let mut s = Stream(5);
-    let one = |j| stationary(Profile::Matern32, j, 1.0);
-    let kernel = one(0) + one(1) * one(2) + 0.5 * one(3);
+    let factor = |j| stationary(Profile::Matern32, j, 1.0);
+    let kernel = factor(0) + factor(1) * factor(2) + 0.5 * factor(3);
     let points = s.normals(30, 4);
     let coef = Matrix::column_vector((0..30).map(|_| s.signed()).collect());
     let model = KernelExpansion::new(kernel, points, coef, vec![1.0]).unwrap();
@@ -137,9 +138,11 @@ fn who_has_nothing_to_do_with_each_other_does_not_interact() {
     let game = Game::Interventional { background: background.into() };
     for kind in KINDS {
         let question = Question::from(game.clone()).with_index(index(kind, 2));
-        let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
-        for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate().filter(|(_, set)| set.len() == 2) {
-            let values = (0..4).map(|i| found.row_values(i, 0)[k].abs());
+        let explanation = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+        for (k, set) in
+            explanation.subsets.as_ref().unwrap().iter().enumerate().filter(|(_, set)| set.len() == 2)
+        {
+            let values = (0..4).map(|i| explanation.row_values(i, 0)[k].abs());
             let largest = values.fold(0.0, f64::max);
             assert_eq!(largest > 1e-3, set[..] == [1, 2], "{kind:?} {set:?} {largest}");
         }
@@ -163,13 +166,13 @@ fn groups_and_threads() {
             Explainer::new(&case.model, question.clone()).unwrap().explain(&case.rows).unwrap()
         })
     };
-    let (one, four) = (run(1), run(4));
-    assert_eq!(one.values, four.values);
-    assert_eq!(one.sets(), 4 + 6);
-    assert!(one.certificate().unwrap().holds);
+    let (serial, four) = (run(1), run(4));
+    assert_eq!(serial.values, four.values);
+    assert_eq!(serial.sets(), 4 + 6);
+    assert!(serial.certificate().unwrap().holds);
 }
 
-/// Many players, most of whom matter little: against the same pairs alone, the others being one group.
+/// Pairs of many players: bounds and certificates hold, and Möbius values equal the definition.
 #[test]
 fn pairs_of_many_players() {
     let (mut s, d) = (Stream(3), 60);
@@ -177,38 +180,37 @@ fn pairs_of_many_players() {
     let coef = Matrix::column_vector((0..50).map(|_| s.signed()).collect());
     let model = KernelExpansion::new(Kernel::gaussian(&vec![8.0; d]), points, coef, vec![0.0]).unwrap();
     let rows = s.normals(2, d);
-    let all = |kind| {
+    let explained = |kind| {
         let question = Question::from(Game::Functional).with_index(index(kind, 2));
         Explainer::new(&model, question).unwrap().explain(&rows).unwrap()
     };
     // Möbius values do not depend on the others, so these may be grouped.
     for kind in KINDS {
-        let found = all(kind);
-        assert_eq!(found.sets(), d + d * (d - 1) / 2);
-        assert!(bound(&found).iter().all(|b| *b < 1e-8), "{kind:?} {:?}", bound(&found));
-        if let Some(certificate) = found.certificate() {
+        let explanation = explained(kind);
+        assert_eq!(explanation.sets(), d + d * (d - 1) / 2);
+        assert!(bound(&explanation).iter().all(|b| *b < 1e-8), "{kind:?} {:?}", bound(&explanation));
+        if let Some(certificate) = explanation.certificate() {
             assert!(certificate.holds && certificate.residual < 1e-10, "{kind:?} {certificate:?}");
         }
     }
-    let found = all(Interaction::Moebius);
+    let explanation = explained(Interaction::Moebius);
     let factor = |i: usize, r: usize, j: usize| {
         (-(model.support_points.get(i, j) - rows.get(r, j)).powi(2) / 128.0).exp_m1()
     };
     for r in 0..2 {
-        for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate() {
+        for (k, set) in explanation.subsets.as_ref().unwrap().iter().enumerate() {
             if set.iter().any(|&j| j > 2) {
                 continue;
             }
             let truth: f64 = (0..50)
                 .map(|i| model.coef[(i, 0)] * set.iter().map(|&j| factor(i, r, j)).product::<f64>())
                 .sum();
-            assert!((found.row_values(r, 0)[k] - truth).abs() <= bound(&found)[r], "{set:?}");
+            assert!((explanation.row_values(r, 0)[k] - truth).abs() <= bound(&explanation)[r], "{set:?}");
         }
     }
 }
 
-/// Means over many background rows that are alike round alike, again and again: against a pair that is a
-/// whole number.
+/// Rounding of means over many equal background rows stays within the bound, for a pair of integer value.
 #[test]
 fn many_background_rows_are_within_the_bound() {
     let linear = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
@@ -221,25 +223,25 @@ fn many_background_rows_are_within_the_bound() {
     for kind in KINDS {
         let game = Game::Interventional { background: background.clone().into() };
         let question = Question::from(game).with_index(index(kind, 2));
-        let found = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
-        let error = (found.values[2] - 4.0).abs();
-        assert!(error <= bound(&found)[0], "{kind:?}: {error} {}", bound(&found)[0]);
+        let explanation = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
+        let error = (explanation.values[2] - 4.0).abs();
+        assert!(error <= bound(&explanation)[0], "{kind:?}: {error} {}", bound(&explanation)[0]);
     }
 }
 
-/// Explanations of one row at a time are those of all rows: long ones are taken in parts.
+/// Explanations of single rows equal those of all rows, which are computed in blocks.
 #[test]
-fn row_by_row_is_the_same() {
+fn single_rows_are_explained_as_all_rows() {
     let case = case(4, 30, 2, 2, 21);
     let game = game(&case, "baseline");
     let fsii = index(Interaction::Fsii, 3);
-    let all = explain(&case, &game, fsii);
+    let all_rows = explain(&case, &game, fsii);
     for i in 0..case.rows.rows() {
         let question = Question::from(game.clone()).with_index(fsii);
         let row: Table = case.rows.select_rows(&[i]);
-        let one = Explainer::new(&case.model, question).unwrap().explain(&row).unwrap();
+        let single_row = Explainer::new(&case.model, question).unwrap().explain(&row).unwrap();
         for o in 0..2 {
-            assert_eq!(one.row_values(0, o), all.row_values(i, o));
+            assert_eq!(single_row.row_values(0, o), all_rows.row_values(i, o));
         }
     }
 }
@@ -255,10 +257,10 @@ fn triples_of_many_players() {
     for game in [Game::Functional, Game::Interventional { background: background.into() }] {
         for kind in KINDS {
             let question = Question::from(game.clone()).with_index(index(kind, 3));
-            let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
-            assert_eq!(found.sets(), 30 + 435 + 4060);
-            assert!(bound(&found).iter().all(|b| *b < 1e-9), "{kind:?} {:?}", bound(&found));
-            if let Some(certificate) = found.certificate() {
+            let explanation = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+            assert_eq!(explanation.sets(), 30 + 435 + 4060);
+            assert!(bound(&explanation).iter().all(|b| *b < 1e-9), "{kind:?} {:?}", bound(&explanation));
+            if let Some(certificate) = explanation.certificate() {
                 assert!(certificate.holds, "{kind:?} {certificate:?}");
             }
             if kind != Interaction::Moebius || !matches!(game, Game::Functional) {
@@ -267,25 +269,24 @@ fn triples_of_many_players() {
             let factor = |i: usize, r: usize, j: usize| {
                 (-(model.support_points.get(i, j) - rows.get(r, j)).powi(2) / 50.0).exp_m1()
             };
-            for (r, bound) in bound(&found).iter().enumerate() {
-                for (k, set) in found.subsets.as_ref().unwrap().iter().enumerate().step_by(17) {
-                    let of =
+            for (r, bound) in bound(&explanation).iter().enumerate() {
+                for (k, set) in explanation.subsets.as_ref().unwrap().iter().enumerate().step_by(17) {
+                    let summand =
                         |i: usize| model.coef[(i, 0)] * set.iter().map(|&j| factor(i, r, j)).product::<f64>();
-                    let truth: f64 = (0..70).map(of).sum();
-                    assert!((found.row_values(r, 0)[k] - truth).abs() <= *bound, "{set:?}");
+                    let truth: f64 = (0..70).map(summand).sum();
+                    assert!((explanation.row_values(r, 0)[k] - truth).abs() <= *bound, "{set:?}");
                 }
             }
         }
     }
 }
 
-/// Factors that vanish between the two sides, on both, and whose products leave the range of doubles: what
-/// cannot be divided by, against sums by size.
+/// Vanishing factors and products beyond the range of doubles, where division fails, against the definition.
 #[test]
-fn what_cannot_be_divided_by() {
-    let one = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
+fn vanishing_and_extreme_factors_are_handled() {
+    let factor = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
     let d = 6;
-    let kernel = (1..d).fold(one(0), |all, j| all * one(j));
+    let kernel = (1..d).fold(factor(0), |product, j| product * factor(j));
     for (size, scale) in [(1.0, 1.0), (1e-60, 1e200), (1e45, 1e-300)] {
         // Products of columns times the point.
         let point = |v: [f64; 6]| Table::from_rows(&[v.map(|v| v * size)]).unwrap();
@@ -306,20 +307,26 @@ fn what_cannot_be_divided_by() {
             for kind in KINDS {
                 for order in [2, 3, 4] {
                     let question = Question::from(game.clone()).with_index(index(kind, order));
-                    let found = Explainer::new(&model, question).unwrap().explain(&point(x));
-                    let Ok(found) = found else {
+                    let explanation = Explainer::new(&model, question).unwrap().explain(&point(x));
+                    let Ok(explanation) = explanation else {
                         panic!("{kind:?} {size}");
                     };
-                    let whole = size.powi(3) * scale * size.powi(3);
+                    let magnitude = size.powi(3) * scale * size.powi(3);
                     let m = moebius(d, |s| (0..d).map(|j| if s[j] { x[j] } else { b[j] }).product());
-                    for (set, found) in found.subsets.as_ref().unwrap().iter().zip(found.row_values(0, 0)) {
-                        let own: usize = set.iter().map(|j| 1 << j).sum();
-                        let within = (0..1_usize << d).filter(|mask| mask & own == own);
-                        let truth: f64 = within
+                    for (set, actual) in
+                        explanation.subsets.as_ref().unwrap().iter().zip(explanation.row_values(0, 0))
+                    {
+                        let members: usize = set.iter().map(|j| 1 << j).sum();
+                        let supersets = (0..1_usize << d).filter(|mask| mask & members == members);
+                        let truth: f64 = supersets
                             .map(|mask| weight(kind, order, set.len(), mask.count_ones() as usize) * m[mask])
                             .sum();
-                        let gap = (found / whole - truth).abs();
-                        assert!(gap < 1e-11, "{kind:?} {order} {set:?} {size}: {} {truth}", found / whole);
+                        let gap = (actual / magnitude - truth).abs();
+                        assert!(
+                            gap < 1e-11,
+                            "{kind:?} {order} {set:?} {size}: {} {truth}",
+                            actual / magnitude
+                        );
                     }
                 }
             }

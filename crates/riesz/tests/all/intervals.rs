@@ -1,5 +1,4 @@
-//! Whatever states an estimate and an interval: the estimate lies inside, on random small problems and in the
-//! far tails.
+//! Estimates lie inside their intervals, on random small problems and in the far tails.
 
 use riesz::fit::{GaussianProcess, TunedParameters};
 use riesz::kernel_model::Link;
@@ -14,8 +13,8 @@ use riesz::{Explainer, Game, Kernel, Matrix, Question, Table};
 use crate::common::Stream;
 
 /// An estimate and the ends of its interval.
-fn inside(what: &str, low: f64, estimate: f64, high: f64) {
-    assert!(low <= estimate && estimate <= high, "{what}: {estimate} is outside [{low}, {high}]");
+fn inside(label: &str, low: f64, estimate: f64, high: f64) {
+    assert!(low <= estimate && estimate <= high, "{label}: {estimate} is outside [{low}, {high}]");
 }
 
 fn sigma(g: f64) -> f64 {
@@ -54,27 +53,27 @@ fn the_probability_of_a_win_lies_in_its_interval() {
                 let process = PreferenceProcess { prior, margin, tune: false, ..plain };
                 let fit = process.fit(&items, &duels).unwrap();
                 let rows = wide_rows(&items, &pairs).unwrap();
-                let odds = DuelLogOdds::of(&fit.model, Some(&fit.covariance), &rows).unwrap();
-                let each = (0..pairs.len()).map(|i| [(i, 1.0)]);
-                let sums = Sparse::from_columns(pairs.len(), each).unwrap();
+                let odds = DuelLogOdds::of_rows(&fit.model, Some(&fit.covariance), &rows).unwrap();
+                let unit_columns = (0..pairs.len()).map(|i| [(i, 1.0)]);
+                let sums = Sparse::from_columns(pairs.len(), unit_columns).unwrap();
                 let of_sums = DuelLogOdds::of_sums(&fit.model, Some(&fit.covariance), &rows, &sums).unwrap();
                 for (i, &(l, r)) in pairs.iter().enumerate() {
                     for odds in [&odds, &of_sums] {
-                        let chance = odds.win_probability(i).unwrap();
-                        let [low, high] = chance.interval;
-                        inside("a win", low, chance.probability, high);
+                        let estimate = odds.win_probability(i).unwrap();
+                        let [low, high] = estimate.interval;
+                        inside("a win", low, estimate.probability, high);
                         let (mean, sd) = (odds.mean[i] - margin.unwrap_or(0.0), odds.sd.as_ref().unwrap()[i]);
                         assert!((odds.log_odds(i) - mean).abs() < 1e-12);
                         let ends = [-1.96, 1.96].map(|z| sigma(mean + z * sd));
                         // The central interval, but where the mean of the probability lies beyond it.
-                        let central = [ends[0].min(chance.probability), ends[1].max(chance.probability)];
+                        let central = [ends[0].min(estimate.probability), ends[1].max(estimate.probability)];
                         assert!((low - central[0]).abs() < 1e-4 && (high - central[1]).abs() < 1e-4);
                         // Somebody wins, or neither does.
                         let other = pairs.iter().position(|pair| *pair == (r, l)).unwrap();
                         let lost = odds.win_probability(other).unwrap().probability;
-                        let tie = chance.tie.unwrap_or(0.0);
-                        assert!((chance.probability + lost + tie - 1.0).abs() < 1e-9);
-                        assert_eq!(chance.tie.is_some(), margin.is_some());
+                        let tie = estimate.tie.unwrap_or(0.0);
+                        assert!((estimate.probability + lost + tie - 1.0).abs() < 1e-9);
+                        assert_eq!(estimate.tie.is_some(), margin.is_some());
                     }
                 }
             }
@@ -82,14 +81,14 @@ fn the_probability_of_a_win_lies_in_its_interval() {
     }
 }
 
-fn check_ranking(found: &Rankability) {
-    for i in 0..found.utility.len() {
-        let (low, high) = found.utility_interval[i];
-        inside("utility", low, found.utility[i], high);
-        let (low, high) = found.rank_interval[i];
-        inside("rank", low as f64, found.rank[i] as f64, high as f64);
+fn check_ranking(ranking: &Rankability) {
+    for i in 0..ranking.utility.len() {
+        let (low, high) = ranking.utility_interval[i];
+        inside("utility", low, ranking.utility[i], high);
+        let (low, high) = ranking.rank_interval[i];
+        inside("rank", low as f64, ranking.rank[i] as f64, high as f64);
     }
-    let (low, middle, high) = found.cyclic_share_interval;
+    let (low, middle, high) = ranking.cyclic_share_interval;
     inside("cyclic share", low, middle, high);
 }
 
@@ -103,7 +102,7 @@ fn utilities_and_places_lie_in_their_intervals() {
         // Two draws lie on one side of the mean, half of the time.
         for draws in [2, 64] {
             let ranking = RankingRequest { draws, seed, ..RankingRequest::default() };
-            check_ranking(&ranking.of(&fit.flow(&items).unwrap()).unwrap());
+            check_ranking(&ranking.summarise_log_odds(&fit.flow(&items).unwrap()).unwrap());
             let names: Vec<String> = (0..6).map(|i| i.to_string()).collect();
             let fit = BradleyTerry::new(AbilityRidge::Fixed(0.5)).fit(&names, &duels).unwrap();
             let (mean, covariance) = fit.abilities().unwrap();
@@ -114,9 +113,13 @@ fn utilities_and_places_lie_in_their_intervals() {
     let mut covariance = Matrix::zeros(60, 60);
     covariance.add_diagonal(|i| if i == 0 { 1e-6 } else { 1.0 });
     let mean: Vec<f64> = (0..60).map(|i| if i == 0 { 0.01 } else { 0.0 }).collect();
-    let found = RankingRequest::default().of_abilities(&mean, &covariance).unwrap();
-    check_ranking(&found);
-    assert!(found.rank[0] == 1 && found.rank_interval[0].1 > 30, "{:?}", found.rank_interval[0]);
+    let rankability = RankingRequest::default().of_abilities(&mean, &covariance).unwrap();
+    check_ranking(&rankability);
+    assert!(
+        rankability.rank[0] == 1 && rankability.rank_interval[0].1 > 30,
+        "{:?}",
+        rankability.rank_interval[0]
+    );
 }
 
 /// Rates are exponentials: the mean of a log-normal variable with a standard deviation above 3.92 lies above
@@ -132,7 +135,7 @@ fn rates_and_probabilities_lie_in_their_intervals() {
         let mut fit = gp.fit(&x, &y).unwrap();
         for link in [Link::Identity, Link::Log, Link::Logit] {
             fit.model.link = link;
-            let rates = NaturalScalePrediction::of(&fit.posterior(), &new, 1.96).unwrap();
+            let rates = NaturalScalePrediction::new(&fit.posterior(), &new, 1.96).unwrap();
             for i in 0..9 {
                 inside("mean", rates.low[i], rates.mean[i], rates.high[i]);
                 inside("median", rates.low[i], rates.median[i], rates.high[i]);
@@ -151,11 +154,11 @@ fn values_and_their_importance_lie_in_their_intervals() {
     let fit = gp.fit(&x, &y).unwrap();
     let question = Question::from(Game::Interventional { background: x.clone().into() }).with_covariance();
     let explainer = Explainer::new(&fit.model, question).unwrap();
-    let found = explainer.with_posterior(Some(&fit.covariance)).unwrap().explain(&x).unwrap();
-    for (value, [low, high]) in found.values.iter().zip(found.interval(0.95).unwrap()) {
+    let explanation = explainer.with_posterior(Some(&fit.covariance)).unwrap().explain(&x).unwrap();
+    for (value, [low, high]) in explanation.values.iter().zip(explanation.interval(0.95).unwrap()) {
         inside("value", low, *value, high);
     }
-    let importance = found.importance(0);
+    let importance = explanation.importance(0);
     let ends = importance.interval(0.95).unwrap();
     for (mean, [low, high]) in importance.mean_abs.iter().zip(&ends) {
         inside("importance", *low, *mean, *high);

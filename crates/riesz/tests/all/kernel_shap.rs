@@ -25,13 +25,13 @@ fn run(
     kernel_shap(|x: &Table| model.predict(x), rows, &question, 100).unwrap()
 }
 
-fn std_error(found: &Explanation) -> &[f64] {
-    let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("not estimated") };
+fn std_error(explanation: &Explanation) -> &[f64] {
+    let Exactness::Estimated { std_error, .. } = &explanation.exactness else { panic!("not estimated") };
     std_error
 }
 
-fn coalitions(found: &Explanation) -> usize {
-    found.provenance.run.iter().find(|f| f.name == "coalitions valued").unwrap().value.parse().unwrap()
+fn coalitions(explanation: &Explanation) -> usize {
+    explanation.provenance.run.iter().find(|f| f.name == "coalitions valued").unwrap().value.parse().unwrap()
 }
 
 /// The observational game that learns from `reference` in this way.
@@ -39,9 +39,9 @@ fn drawn(reference: impl Into<Background>, conditional: ConditionalModel) -> Gam
     Game::Observational { reference: reference.into(), conditional }
 }
 
-/// A model asked for its answers is explained as the same model read as an expansion.
+/// KernelSHAP of a model's predictions equals the exact explanation of its kernel expansion.
 #[test]
-fn kernel_models_are_explained_as_by_their_own_engines() {
+fn kernel_models_are_explained_as_by_exact_engines() {
     let model = model(Kernel::gaussian(&[1.2; 5]), 12, 5);
     let rows = table(300, 3, 5);
     let weights = Some((1..=9).map(f64::from).collect());
@@ -65,17 +65,17 @@ fn kernel_models_are_explained_as_by_their_own_engines() {
             let plain = KernelExpansion { intercept: vec![0.0; 2], ..model.clone() };
             let model = if matches!(game, Game::Interventional { .. }) { &model } else { &plain };
             let expected = Explainer::new(model, about(&game, &groups)).unwrap().explain(&rows).unwrap();
-            let found = run(model, &rows, &game, &groups, 4096);
+            let actual = run(model, &rows, &game, &groups, 4096);
             if matches!(game, Game::Interventional { .. }) {
-                let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
-                assert!(found.certificate().unwrap().holds);
-                for (k, (a, b)) in found.values.iter().zip(&expected.values).enumerate() {
+                let Exactness::Exact { bound } = &actual.exactness else { panic!("not exact") };
+                assert!(actual.certificate().unwrap().holds);
+                for (k, (a, b)) in actual.values.iter().zip(&expected.values).enumerate() {
                     let bound = bound[k / groups.players().len()];
                     assert!((a - b).abs() <= bound.max(1e-12) && bound < 1e-11, "{a} {b} {bound}");
                 }
-                assert_eq!(coalitions(&found), 1 << groups.players().len());
+                assert_eq!(coalitions(&actual), 1 << groups.players().len());
             }
-            assert!(found.base_values.iter().zip(&expected.base_values).all(|(a, b)| (a - b).abs() < 1e-12));
+            assert!(actual.base_values.iter().zip(&expected.base_values).all(|(a, b)| (a - b).abs() < 1e-12));
         }
     }
 }
@@ -92,15 +92,15 @@ fn an_embedding_weighs_the_reference() {
         Conditioning { kernel: ConditioningKernel::Given(kernel.clone()), ..Conditioning::with_ridge(0.01) };
     let game = Game::Observational { reference: reference.clone(), conditional: conditioning.into() };
     let groups = Players::singletons(rows.columns());
-    let found = run(&model, &rows, &game, &groups, 4096);
+    let actual = run(&model, &rows, &game, &groups, 4096);
     // Less its mean over the reference, the function is an expansion with that intercept.
     let mean: Vec<f64> = {
-        let at = model.predict(&reference.rows).unwrap();
-        (0..2).map(|o| at.column(o).iter().sum::<f64>() / 9.0).collect()
+        let predictions = model.predict(&reference.rows).unwrap();
+        (0..2).map(|o| predictions.column(o).iter().sum::<f64>() / 9.0).collect()
     };
     for o in 0..2 {
         // f - mean = kernel part + (intercept - mean): the constant is weighed too, by Σ_b W_b.
-        let one = KernelExpansion::new(
+        let single_output = KernelExpansion::new(
             Kernel::gaussian(&[1.2; 4]) + Kernel::constant(1.0),
             model.support_points.stack(&table(0, 1, 4)).unwrap(),
             Matrix::column_vector(model.coef.column(o).into_iter().chain([0.0]).collect()),
@@ -109,18 +109,22 @@ fn an_embedding_weighs_the_reference() {
         .unwrap();
         // A coefficient whose constant kernel makes up the rest: Σ coef of the constant is then intercept -
         // mean.
-        let total: f64 = one.coef.column(0).iter().sum();
-        let mut coef = one.coef.column(0);
+        let total: f64 = single_output.coef.column(0).iter().sum();
+        let mut coef = single_output.coef.column(0);
         let far = Table::from_rows(&[[1e6, 1e6, 1e6, 1e6]]).unwrap();
         let points = model.support_points.stack(&far).unwrap();
         coef[12] = model.intercept[o] - mean[o] - total;
-        let shifted =
-            KernelExpansion::new(one.kernel.clone(), points, Matrix::column_vector(coef), vec![mean[o]])
-                .unwrap();
+        let shifted = KernelExpansion::new(
+            single_output.kernel.clone(),
+            points,
+            Matrix::column_vector(coef),
+            vec![mean[o]],
+        )
+        .unwrap();
         let expected = Explainer::new(&shifted, game.clone()).unwrap().explain(&rows).unwrap();
         for i in 0..2 {
             for j in 0..4 {
-                let (a, b) = (found.values[(i * 2 + o) * 4 + j], expected.values[i * 4 + j]);
+                let (a, b) = (actual.values[(i * 2 + o) * 4 + j], expected.values[i * 4 + j]);
                 assert!((a - b).abs() < 1e-9, "{a} {b}");
             }
         }
@@ -176,20 +180,21 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
     let a = [1.0, -2.0, 0.5];
     let truth = shapley(3, |present| conditional(&a, &mean, &covariance, present, &x));
     let linear = |t: &Table| -> Result<Matrix> {
-        let of = |i: usize| (0..3).map(|j| a[j] * t.get(i, j)).sum();
-        Ok(Matrix::column_vector((0..t.rows()).map(of).collect()))
+        let row_value = |i: usize| (0..3).map(|j| a[j] * t.get(i, j)).sum();
+        Ok(Matrix::column_vector((0..t.rows()).map(row_value).collect()))
     };
     let groups = Players::singletons(rows.columns());
     let game = drawn(reference, ConditionalModel::Gaussian { draws: 50 });
     let (mut covered, mut means, mut square, mut claimed) = (0, [0.0; 3], 0.0, 0.0);
     for seed in 0..400 {
         let budget = Budget { seed, ..Budget::default() };
-        let found = kernel_shap(linear, &rows, &about(&game, &groups).with_budget(budget), 1 << 20).unwrap();
-        let errors = std_error(&found);
+        let explanation =
+            kernel_shap(linear, &rows, &about(&game, &groups).with_budget(budget), 1 << 20).unwrap();
+        let errors = std_error(&explanation);
         for j in 0..3 {
-            covered += usize::from((found.values[j] - truth[j]).abs() <= 1.96 * errors[j]);
-            means[j] += found.values[j] / 400.0;
-            square += (found.values[j] - truth[j]).powi(2);
+            covered += usize::from((explanation.values[j] - truth[j]).abs() <= 1.96 * errors[j]);
+            means[j] += explanation.values[j] / 400.0;
+            square += (explanation.values[j] - truth[j]).powi(2);
             claimed += errors[j] * errors[j];
         }
     }
@@ -198,8 +203,7 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
     assert!(means.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 0.02), "{means:?} {truth:?}");
 }
 
-/// A hundred draws of an event that few of them show, or none: then not even its size is known, and 1 is
-/// allowed for.
+/// Intervals cover rare events, which few or none of a hundred draws show: a size of 1 is allowed for.
 #[test]
 fn rare_events_are_covered() {
     let (reference, mean, covariance) = normal_sample();
@@ -219,15 +223,15 @@ fn rare_events_are_covered() {
             _ => {
                 // Of a column given others: the mean of it, and of its square about that.
                 let centre = conditional(&[1.0, 0.0, 0.0], &mean, &covariance, present, &x);
-                let given = |j: usize| {
-                    let moved = |by: f64| {
-                        let mut at = x;
-                        at[j] += by;
-                        conditional(&[1.0, 0.0, 0.0], &mean, &covariance, present, &at)
+                let contribution = |j: usize| {
+                    let moved = |step: f64| {
+                        let mut point = x;
+                        point[j] += step;
+                        conditional(&[1.0, 0.0, 0.0], &mean, &covariance, present, &point)
                     };
                     (moved(1.0) - moved(0.0)) * covariance[0][j]
                 };
-                let explained: f64 = (1..3).filter(|&j| present[j]).map(given).sum();
+                let explained: f64 = (1..3).filter(|&j| present[j]).map(contribution).sum();
                 size * upper_tail((limit - centre) / (covariance[0][0] - explained).sqrt())
             }
         });
@@ -235,10 +239,12 @@ fn rare_events_are_covered() {
         let (mut covered, runs) = (0, 150);
         for seed in 0..runs {
             let budget = Budget { seed, ..Budget::default() };
-            let found = kernel_shap(f, &rows, &about(&game, &groups).with_budget(budget), 1 << 20).unwrap();
-            let within = |j: &usize| (found.values[*j] - truth[*j]).abs() <= 1.96 * std_error(&found)[*j];
-            assert!(std_error(&found).iter().all(|e| *e > 0.0));
-            covered += (0..3).filter(within).count();
+            let explanation =
+                kernel_shap(f, &rows, &about(&game, &groups).with_budget(budget), 1 << 20).unwrap();
+            let is_covered =
+                |j: &usize| (explanation.values[*j] - truth[*j]).abs() <= 1.96 * std_error(&explanation)[*j];
+            assert!(std_error(&explanation).iter().all(|e| *e > 0.0));
+            covered += (0..3).filter(is_covered).count();
         }
         let coverage = f64::from(covered as u32) / (3.0 * runs as f64);
         assert!(coverage > 0.93, "{limit}: {coverage}");
@@ -255,10 +261,9 @@ fn upper_tail(z: f64) -> f64 {
     sum * step / 3.0 / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// The base value rounds too: where answers at the background are large and those at mixtures small, it is
-/// all that there is.
+/// The bound covers rounding of the base value, which dominates where background predictions are large.
 #[test]
-fn answers_at_the_background_are_in_the_bound() {
+fn the_bound_covers_rounding_of_the_base_value() {
     for (d, n) in [(2, 7), (3, 13), (4, 100), (5, 997)] {
         let large = |row: &[f64]| if row.iter().all(|v| *v < 0.0) { 1e8 * (1.0 + 0.1 * row[0]) } else { 1.0 };
         let f = |t: &Table| -> Result<Matrix> {
@@ -271,16 +276,17 @@ fn answers_at_the_background_are_in_the_bound() {
         let unit = (1_u64 << 40) as f64;
         let sum: i128 = background.iter().map(|row| (large(row) * unit) as i128).sum();
         let game = Game::Interventional { background: Table::from_rows(&background).unwrap().into() };
-        let found = kernel_shap(f, &rows, &about(&game, &Players::singletons(rows.columns())), 100).unwrap();
-        let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
+        let explanation =
+            kernel_shap(f, &rows, &about(&game, &Players::singletons(rows.columns())), 100).unwrap();
+        let Exactness::Exact { bound } = &explanation.exactness else { panic!("not exact") };
         let (n, d) = (n as i128, d as i128);
-        for value in &found.values {
+        for value in &explanation.values {
             // value = (1 - sum / n) / d, times n d.
-            let off = (value * unit) as i128 * n * d - (unit as i128 * n - sum);
-            let error = off.abs() as f64 / (n * d) as f64 / unit;
+            let difference = (value * unit) as i128 * n * d - (unit as i128 * n - sum);
+            let error = difference.abs() as f64 / (n * d) as f64 / unit;
             assert!(error <= bound[0] && bound[0] < 1e-3, "{d} {n}: {error:e} {:e}", bound[0]);
         }
-        assert!(found.certificate().unwrap().holds);
+        assert!(explanation.certificate().unwrap().holds);
     }
 }
 
@@ -307,11 +313,11 @@ fn gaussian_draws_do_not_mind_units() {
     }
 }
 
-/// A copula sees through monotone changes of the columns: exponentials of columns explain as the columns do.
+/// Copula explanations do not change under monotone transformations of the columns, such as exponentials.
 #[test]
-fn copulas_do_not_mind_monotone_changes() {
+fn copulas_are_invariant_to_monotone_transformations() {
     let (reference, _, _) = normal_sample();
-    let bent = |t: &Table| {
+    let exponentials = |t: &Table| {
         let rows: Vec<Vec<f64>> = (0..t.rows()).map(|i| t.row(i).iter().map(|v| v.exp()).collect()).collect();
         Table::from_rows(&rows).unwrap()
     };
@@ -319,8 +325,8 @@ fn copulas_do_not_mind_monotone_changes() {
     let sum = |unbend: bool| {
         move |t: &Table| -> Result<Matrix> {
             let value = |v: f64| if unbend { v.ln() } else { v };
-            let of = |i: usize| (0..3).map(|j| value(t.get(i, j)) * (j as f64 + 1.0)).sum();
-            Ok(Matrix::column_vector((0..t.rows()).map(of).collect()))
+            let row_value = |i: usize| (0..3).map(|j| value(t.get(i, j)) * (j as f64 + 1.0)).sum();
+            Ok(Matrix::column_vector((0..t.rows()).map(row_value).collect()))
         }
     };
     let groups = Players::singletons(x.columns());
@@ -328,7 +334,8 @@ fn copulas_do_not_mind_monotone_changes() {
         let game = drawn(reference, ConditionalModel::Copula { draws: 40 });
         kernel_shap(sum(unbend), rows, &about(&game, &groups), 1 << 20).unwrap()
     };
-    let (plain, curved) = (run(reference.clone(), &x, false), run(bent(&reference), &bent(&x), true));
+    let (plain, curved) =
+        (run(reference.clone(), &x, false), run(exponentials(&reference), &exponentials(&x), true));
     // Other draws: rows are told apart by their values.
     let errors = std_error(&plain).iter().zip(std_error(&curved));
     for ((a, b), (e, f)) in plain.values.iter().zip(&curved.values).zip(errors) {
@@ -342,18 +349,23 @@ fn sampled_coalitions_and_bad_input() {
     let rows = table(300, 2, 9);
     let groups = Players::singletons(rows.columns());
     let game = Game::Interventional { background: table(50, 6, 9).into() };
-    let (all, some) = (run(&model, &rows, &game, &groups, 4096), run(&model, &rows, &game, &groups, 150));
-    assert!(coalitions(&some) < coalitions(&all) / 2 && matches!(all.exactness, Exactness::Exact { .. }));
-    for ((a, b), e) in all.values.iter().zip(&some.values).zip(std_error(&some)) {
+    let (exact, sampled) =
+        (run(&model, &rows, &game, &groups, 4096), run(&model, &rows, &game, &groups, 150));
+    assert!(
+        coalitions(&sampled) < coalitions(&exact) / 2 && matches!(exact.exactness, Exactness::Exact { .. })
+    );
+    for ((a, b), e) in exact.values.iter().zip(&sampled.values).zip(std_error(&sampled)) {
         assert!((a - b).abs() <= 6.0 * e + 1e-12, "{a} {b} {e}");
     }
     let refused = |game: &Game| {
         let f = |x: &Table| model.predict(x);
         kernel_shap(f, &rows, &about(game, &groups), 100).unwrap_err().to_string()
     };
-    let one: Background = table(0, 1, 9).into();
-    assert!(refused(&drawn(one.clone(), ConditionalModel::Gaussian { draws: 1 })).contains("draws = 1"));
-    assert!(refused(&drawn(one, ConditionalModel::Gaussian { draws: 9 })).contains("at least 2 rows"));
+    let single_row: Background = table(0, 1, 9).into();
+    assert!(
+        refused(&drawn(single_row.clone(), ConditionalModel::Gaussian { draws: 1 })).contains("draws = 1")
+    );
+    assert!(refused(&drawn(single_row, ConditionalModel::Gaussian { draws: 9 })).contains("at least 2 rows"));
     // A constant column has one value to draw.
     let constant: Vec<Vec<f64>> = (0..20).map(|i| vec![number(i, 0), 5.0]).collect();
     let reference: Background = Table::from_rows(&constant).unwrap().into();
@@ -364,14 +376,14 @@ fn sampled_coalitions_and_bad_input() {
         drawn(reference, ConditionalModel::Copula { draws: 20 }),
     ] {
         let f = |x: &Table| -> Result<Matrix> { Ok(Matrix::column_vector(x.column(1).to_vec())) };
-        let found = kernel_shap(f, &rows, &about(&game, &groups), 100).unwrap();
-        assert!(found.values.iter().all(|v| v.abs() < 1e-3), "{:?}", found.values);
+        let explanation = kernel_shap(f, &rows, &about(&game, &groups), 100).unwrap();
+        assert!(explanation.values.iter().all(|v| v.abs() < 1e-3), "{:?}", explanation.values);
     }
 }
 
-/// With weights, draws and embeddings, down to the bounds on rounding.
+/// Continued runs end in the same explanation as a single run, with backgrounds, draws and embeddings.
 #[test]
-fn going_on_ends_where_one_run_does() {
+fn continued_runs_equal_single_runs() {
     let model = model(Kernel::gaussian(&[1.2; 9]), 12, 9);
     let rows = table(300, 2, 9);
     let groups = Players::singletons(rows.columns());
@@ -385,28 +397,28 @@ fn going_on_ends_where_one_run_does() {
         for large in [300, 4096] {
             let mut sample = SampleState::default();
             let go_on = |coalitions, sample: &mut SampleState| {
-                let (budget, mut asked) = (Budget { coalitions, std_error: None, seed: 3 }, 0);
+                let (budget, mut n_evaluations) = (Budget { coalitions, std_error: None, seed: 3 }, 0);
                 let f = |x: &Table| {
-                    asked += x.rows();
+                    n_evaluations += x.rows();
                     model.predict(x)
                 };
                 let question = about(&game, &groups).with_budget(budget);
                 let stop = AtomicBool::new(false);
-                let found = kernel_shap_from(f, &rows, &question, 100, sample, &stop).unwrap();
-                if let Exactness::Estimated { sampling, .. } = &found.exactness {
-                    assert_eq!(*sampling, Some(Sampling { evaluations: asked, seed: 3 }));
+                let explanation = kernel_shap_from(f, &rows, &question, 100, sample, &stop).unwrap();
+                if let Exactness::Estimated { sampling, .. } = &explanation.exactness {
+                    assert_eq!(*sampling, Some(Sampling { evaluations: n_evaluations, seed: 3 }));
                 }
-                (found, asked)
+                (explanation, n_evaluations)
             };
             let (first, _) = go_on(120, &mut sample);
             let (mut grown, added) = go_on(large, &mut sample);
-            let (whole, asked) = go_on(large, &mut SampleState::default());
-            assert!(added < asked && coalitions(&first) < coalitions(&grown));
+            let (single_run, n_evaluations) = go_on(large, &mut SampleState::default());
+            assert!(added < n_evaluations && coalitions(&first) < coalitions(&grown));
             assert_eq!(sample.coalitions() + 2, coalitions(&grown));
             if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut grown.exactness {
-                sampling.evaluations = asked;
+                sampling.evaluations = n_evaluations;
             }
-            assert_eq!(whole, grown);
+            assert_eq!(single_run, grown);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What every registered factor promises, on random parameters and tables. A new factor is tested here by
+//! Properties of every registered factor, on random parameters and tables. A new factor is tested here by
 //! being registered.
 
 use std::path::{Path, PathBuf};
@@ -37,23 +37,23 @@ fn columns(kind: &FactorSchema) -> Vec<usize> {
     if kind.categorical { vec![3, 4] } else { vec![0, 1, 2] }
 }
 
-type Given = Vec<(&'static str, Vec<f64>)>;
+type ArgumentList = Vec<(&'static str, Vec<f64>)>;
 
-/// A value for every argument, off the ends of its range.
-fn draw(kind: &FactorSchema, random: &mut Stream) -> Given {
-    let one = |takes: ArgumentType, random: &mut Stream| match takes {
+/// A random value inside the range of every argument.
+fn draw(kind: &FactorSchema, random: &mut Stream) -> ArgumentList {
+    let value = |takes: ArgumentType, random: &mut Stream| match takes {
         ArgumentType::Lengthscales | ArgumentType::Scales | ArgumentType::Positive => {
             between(random, 0.5, 2.0)
         }
         ArgumentType::Number => between(random, 0.2, 1.0),
         ArgumentType::Centers => between(random, -0.5, 0.5),
         ArgumentType::Fraction => between(random, 0.1, 0.9),
-        ArgumentType::Whole(most) => 1.0 + below(random, most.min(4) as usize) as f64,
+        ArgumentType::Whole(largest) => 1.0 + below(random, largest.min(4) as usize) as f64,
         ArgumentType::Flag => below(random, 2) as f64,
     };
     let count = |takes: ArgumentType| if takes.by_column() { columns(kind).len() } else { 1 };
     let values =
-        |takes: ArgumentType, random: &mut Stream| (0..count(takes)).map(|_| one(takes, random)).collect();
+        |takes: ArgumentType, random: &mut Stream| (0..count(takes)).map(|_| value(takes, random)).collect();
     kind.arguments.iter().map(|a| (a.name, values(a.takes, random))).collect()
 }
 
@@ -62,12 +62,12 @@ fn product(factors: Vec<Factor>) -> Kernel {
 }
 
 /// Every kind several times, with random arguments.
-fn kinds() -> impl Iterator<Item = (&'static FactorSchema, Given, Vec<Factor>, Stream)> {
+fn kinds() -> impl Iterator<Item = (&'static FactorSchema, ArgumentList, Vec<Factor>, Stream)> {
     registry().flat_map(|kind| (0..12).map(move |seed| (kind, seed))).map(|(kind, seed)| {
         let mut random = Stream(seed);
-        let given = draw(kind, &mut random);
-        let factors = kind.factors(&columns(kind), &given).unwrap();
-        (kind, given, factors, random)
+        let arguments = draw(kind, &mut random);
+        let factors = kind.factors(&columns(kind), &arguments).unwrap();
+        (kind, arguments, factors, random)
     })
 }
 
@@ -82,13 +82,13 @@ fn names_are_unique() {
 }
 
 #[test]
-fn help_says_everything() {
+fn help_covers_every_factor_and_argument() {
     let help = riesz::kernel::help_text();
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
     for kind in registry() {
-        let own: Vec<&str> = help.lines().filter(|line| line.contains(&kind.syntax())).collect();
-        assert!(own.len() == 1 && own[0].contains(kind.formula), "{help}");
-        assert!(kind.names.iter().all(|name| own[0].contains(name)), "{help}");
+        let matching: Vec<&str> = help.lines().filter(|line| line.contains(&kind.syntax())).collect();
+        assert!(matching.len() == 1 && matching[0].contains(kind.formula), "{help}");
+        assert!(kind.names.iter().all(|name| matching[0].contains(name)), "{help}");
         let usage = kind.syntax();
         let words: Vec<&str> = usage.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         for argument in kind.arguments.iter().filter(|a| words[1..].contains(&a.name)) {
@@ -108,18 +108,22 @@ fn matrices_are_positive_semidefinite() {
         let gram = kernel.cross_gram(&x, &x);
         let matrix = faer::Mat::from_fn(14, 14, |i, j| gram[(i, j)]);
         let size = matrix.norm_max();
-        let half = kernel.gram(&x);
+        let self_gram = kernel.gram(&x);
         for i in 0..14 {
             for j in 0..14 {
                 let (a, b) = (x.row(i), x.row(j));
-                for other in [kernel.eval(&b, &a), gram[(j, i)], half[(i, j)]] {
-                    let off = (gram[(i, j)] - other).abs();
-                    assert!(off <= 1e-14 * size, "{} is not symmetric by {off}", kernel.formula());
+                for other in [kernel.eval(&b, &a), gram[(j, i)], self_gram[(i, j)]] {
+                    let asymmetry = (gram[(i, j)] - other).abs();
+                    assert!(
+                        asymmetry <= 1e-14 * size,
+                        "{} is not symmetric by {asymmetry}",
+                        kernel.formula()
+                    );
                 }
             }
         }
-        let least = matrix.self_adjoint_eigenvalues(Side::Lower).unwrap()[0];
-        assert!(!definite || least > -1e-13 * size, "{} has the eigenvalue {least}", kernel.formula());
+        let smallest = matrix.self_adjoint_eigenvalues(Side::Lower).unwrap()[0];
+        assert!(!definite || smallest > -1e-13 * size, "{} has the eigenvalue {smallest}", kernel.formula());
     }
 }
 
@@ -135,7 +139,7 @@ fn check_gradient(kernel: &Kernel, x: &Table) {
     }
     let dot = |gram: Matrix| gram.data().iter().zip(weights.data()).map(|(k, w)| k * w).sum::<f64>();
     let theta: Vec<f64> = kernel.parameters().iter().map(|p| p.log_value).collect();
-    let at = |p: usize, h: f64| {
+    let shifted = |p: usize, h: f64| {
         let mut theta = theta.clone();
         theta[p] += h;
         dot(kernel.with_parameters(&theta).gram(x))
@@ -143,33 +147,33 @@ fn check_gradient(kernel: &Kernel, x: &Table) {
     // What the differences are rounded by.
     let gram = kernel.gram(x);
     let magnitude: f64 = gram.data().iter().zip(weights.data()).map(|(k, w)| (k * w).abs()).sum();
-    for (p, found) in kernel.gradient(x, &weights).iter().enumerate() {
-        let slope = |h: f64| (at(p, h) - at(p, -h)) / (2.0 * h);
+    for (p, actual) in kernel.gradient(x, &weights).iter().enumerate() {
+        let slope = |h: f64| (shifted(p, h) - shifted(p, -h)) / (2.0 * h);
         let difference = (4.0 * slope(1e-4) - slope(2e-4)) / 3.0;
         let (name, formula) = (&kernel.parameters()[p].name, kernel.formula());
         let room = 1e-9 * (1.0 + difference.abs()) + 1e-10 * magnitude;
-        assert!((found - difference).abs() < room, "{name} of {formula}: {found} against {difference}");
+        assert!((actual - difference).abs() < room, "{name} of {formula}: {actual} against {difference}");
         assert!(difference.abs() > 1e-7, "{name} of {formula} has no slope to compare");
     }
 }
 
 #[test]
 fn gradients_are_differences() {
-    let all: Vec<_> = kinds().collect();
-    for (_, _, factors, _) in &all {
+    let cases: Vec<_> = kinds().collect();
+    for (_, _, factors, _) in &cases {
         check_gradient(&(0.7 * product(factors.clone())), &table(9, &mut Stream(5)));
     }
     // A sum of products of neighbours in the registry: parameters keep their places.
-    for pair in all.chunks(12).map(|own| product(own[0].2.clone())).collect::<Vec<_>>().windows(2) {
+    for pair in cases.chunks(12).map(|chunk| product(chunk[0].2.clone())).collect::<Vec<_>>().windows(2) {
         let [a, b] = pair else { unreachable!() };
         let kernel = a.clone() * b.clone() + 0.4 * b.clone() + Kernel::constant(2.0);
         check_gradient(&kernel, &table(9, &mut Stream(6)));
     }
 }
 
-/// Whatever is a continuous argument, and no shift or unit of the data, can be tuned, and nothing else.
+/// Exactly the continuous arguments that are no shift or unit of the data can be tuned.
 #[test]
-fn parameters_are_the_arguments() {
+fn parameters_are_the_continuous_arguments() {
     let moved = |a: &ArgumentValues, b: &ArgumentValues| -> Vec<&'static str> {
         a.0.iter().zip(&b.0).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect()
     };
@@ -191,9 +195,9 @@ fn parameters_are_the_arguments() {
                 let mut other = factor.clone();
                 let shift = |i: usize| parameters[i].log_value + if i == p { 0.3 } else { 0.0 };
                 other.set_parameters(&(0..parameters.len()).map(shift).collect::<Vec<_>>());
-                let mut same = factor.clone();
-                same.set_parameters(&parameters.iter().map(|p| p.log_value).collect::<Vec<_>>());
-                let changed = moved(&same.values(), &other.values());
+                let mut unchanged = factor.clone();
+                unchanged.set_parameters(&parameters.iter().map(|p| p.log_value).collect::<Vec<_>>());
+                let changed = moved(&unchanged.values(), &other.values());
                 assert_eq!(changed.len(), 1, "{}: {changed:?}", parameters[p].name);
                 assert!(parameters[p].name.starts_with(changed[0]), "{}", parameters[p].name);
                 missing.retain(|name| *name != changed[0]);
@@ -209,44 +213,49 @@ fn parameters_are_the_arguments() {
     }
 }
 
-/// A factor that says that it is a product or a sum over its columns is that of the factors of one column
-/// each.
+/// A separable or additive factor is the product or sum of its factors of one column each.
 #[test]
-fn structures_are_honest() {
+fn structures_match_single_column_factors() {
     let mut seen = Vec::new();
-    for (kind, given, factors, mut random) in kinds() {
+    for (kind, arguments, factors, mut random) in kinds() {
         let (u, v) = (table(1, &mut random).row(0), table(1, &mut random).row(0));
         let structure = if factors.len() > 1 { Structure::Separable } else { factors[0].structure() };
-        let alone = |slot: usize| {
-            let of = |values: &Vec<f64>| values.get(slot).map_or(values.clone(), |v| vec![*v]);
-            let own: Given = given.iter().map(|(name, values)| (*name, of(values))).collect();
-            let one = kind.factors(&[columns(kind)[slot]], &own).unwrap();
-            assert_eq!((one.len(), one[0].structure()), (1, Structure::Separable), "{}", one[0].formula());
-            product(one).eval(&u, &v)
+        let single_column = |slot: usize| {
+            let slot_values = |values: &Vec<f64>| values.get(slot).map_or(values.clone(), |v| vec![*v]);
+            let slot_arguments: ArgumentList =
+                arguments.iter().map(|(name, values)| (*name, slot_values(values))).collect();
+            let single = kind.factors(&[columns(kind)[slot]], &slot_arguments).unwrap();
+            assert_eq!(
+                (single.len(), single[0].structure()),
+                (1, Structure::Separable),
+                "{}",
+                single[0].formula()
+            );
+            product(single).eval(&u, &v)
         };
-        let alone = (0..columns(kind).len()).map(alone);
+        let single_values = (0..columns(kind).len()).map(single_column);
         let formula = factors[0].formula();
-        let whole = product(factors).eval(&u, &v);
+        let joint = product(factors).eval(&u, &v);
         let expected = match structure {
-            Structure::Separable => alone.product::<f64>(),
-            Structure::Additive => alone.sum(),
+            Structure::Separable => single_values.product::<f64>(),
+            Structure::Additive => single_values.sum(),
             Structure::Joint => continue,
         };
-        assert!((whole - expected).abs() <= 1e-13 * whole.abs().max(1e-3), "{formula}: {whole} {expected}");
+        assert!((joint - expected).abs() <= 1e-13 * joint.abs().max(1e-3), "{formula}: {joint} {expected}");
         seen.push(structure);
     }
     assert!(seen.contains(&Structure::Separable) && seen.contains(&Structure::Additive));
 }
 
 #[test]
-fn expressions_say_every_argument() {
-    for (kind, given, _, mut random) in kinds() {
+fn expressions_set_every_argument() {
+    for (kind, argument_values, _, mut random) in kinds() {
         let x = table(20, &mut random);
-        let own = columns(kind);
-        let names: Vec<&str> = own.iter().map(|&j| x.columns()[j].name.as_str()).collect();
+        let indices = columns(kind);
+        let names: Vec<&str> = indices.iter().map(|&j| x.columns()[j].name.as_str()).collect();
         let mut arguments: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
         let mut expected = Vec::new();
-        for ((name, values), argument) in given.iter().zip(kind.arguments) {
+        for ((name, values), argument) in argument_values.iter().zip(kind.arguments) {
             match argument.takes {
                 ArgumentType::Centers => expected.push((*name, vec![0.0])),
                 ArgumentType::Scales => expected.push((*name, vec![1.0])),
@@ -261,34 +270,36 @@ fn expressions_say_every_argument() {
                 }
             }
         }
-        let expected = product(kind.factors(&own, &expected).unwrap());
+        let expected = product(kind.factors(&indices, &expected).unwrap());
         for name in kind.names {
             let text = format!("{name}({})", arguments.join(", "));
-            let found = KernelExpression::parse(&text).unwrap().resolve(&x, &ColumnScaling::raw(5));
-            assert_eq!(found.unwrap_or_else(|e| panic!("{text}: {e}")), expected, "{text}");
+            let resolved = KernelExpression::parse(&text).unwrap().resolve(&x, &ColumnScaling::raw(5));
+            assert_eq!(resolved.unwrap_or_else(|e| panic!("{text}: {e}")), expected, "{text}");
             // What is left out has its default, or is asked for.
             let text = format!("{}({})", name.to_uppercase(), names.join(","));
             let units = ColumnScaling::standardised(&x);
-            let found = KernelExpression::parse(&text).unwrap().resolve(&x, &units);
+            let defaults = KernelExpression::parse(&text).unwrap().resolve(&x, &units);
             let refused = kind.arguments.iter().find(|a| matches!(a.ungiven, DefaultValue::Refused(_)));
             if let Some(refused) = refused {
-                assert!(found.unwrap_err().to_string().contains(&format!("{name} needs a {}", refused.name)));
+                assert!(
+                    defaults.unwrap_err().to_string().contains(&format!("{name} needs a {}", refused.name))
+                );
                 continue;
             }
-            let found = found.unwrap().terms[0].factors[0].values();
-            let pick = |from: &[f64]| own.iter().map(|&j| from[j]).collect::<Vec<_>>();
+            let defaults = defaults.unwrap().terms[0].factors[0].values();
+            let pick = |from: &[f64]| indices.iter().map(|&j| from[j]).collect::<Vec<_>>();
             for argument in kind.arguments {
                 let expected = match (argument.takes, argument.ungiven) {
                     (ArgumentType::Lengthscales, _) => {
-                        lengthscales(&x, &own, &units, Lengthscale::Median).unwrap()
+                        lengthscales(&x, &indices, &units, Lengthscale::Median).unwrap()
                     }
                     (ArgumentType::Centers, _) => pick(&units.center),
                     (ArgumentType::Scales, _) => pick(&units.scale),
                     (ArgumentType::Flag, _) => vec![0.0],
-                    (_, DefaultValue::OverColumns) => vec![1.0 / own.len() as f64],
+                    (_, DefaultValue::OverColumns) => vec![1.0 / indices.len() as f64],
                     _ => vec![argument.default],
                 };
-                assert_eq!(found.list(argument.name), expected, "{} of {text}", argument.name);
+                assert_eq!(defaults.list(argument.name), expected, "{} of {text}", argument.name);
             }
         }
     }
@@ -297,7 +308,7 @@ fn expressions_say_every_argument() {
 #[test]
 fn arguments_are_checked() {
     for kind in registry() {
-        let say = |given: Given| kind.factors(&columns(kind), &given).unwrap_err().to_string();
+        let say = |arguments: ArgumentList| kind.factors(&columns(kind), &arguments).unwrap_err().to_string();
         assert!(
             say(vec![("slope", vec![1.0])]).starts_with(&format!("{} = slope is not allowed", kind.names[0]))
         );
@@ -307,17 +318,17 @@ fn arguments_are_checked() {
                 ArgumentType::Centers => vec![],
                 ArgumentType::Number => vec![-1e151],
                 ArgumentType::Fraction | ArgumentType::Flag => vec![-0.1, 1.1],
-                ArgumentType::Whole(most) => vec![0.0, 1.5, f64::from(most) + 1.0],
+                ArgumentType::Whole(largest) => vec![0.0, 1.5, f64::from(largest) + 1.0],
             };
             for value in bad.into_iter().chain([f64::NAN, f64::INFINITY]) {
-                let said = say(vec![(argument.name, vec![value])]);
+                let message = say(vec![(argument.name, vec![value])]);
                 let expected = format!("{} = {value} is not allowed: it is a", argument.name);
-                assert!(said.starts_with(&expected), "{said}");
+                assert!(message.starts_with(&expected), "{message}");
             }
-            let said = say(vec![(argument.name, vec![1.0; 7])]);
+            let message = say(vec![(argument.name, vec![1.0; 7])]);
             let expected = if argument.takes.by_column() { columns(kind).len() } else { 1 };
             let expected = format!("{} has 7 numbers, but {expected} are expected", argument.name);
-            assert!(said.starts_with(&expected), "{said}");
+            assert!(message.starts_with(&expected), "{message}");
             if !argument.python.is_empty() {
                 assert!(say(vec![(argument.python, vec![])]).starts_with(argument.python));
             }
@@ -342,8 +353,8 @@ fn frequencies_sample_the_kernel() {
             for _ in 0..5 {
                 let (u, v) = (table(1, &mut random).row(0), table(1, &mut random).row(0));
                 let angle = |i: usize| -> f64 {
-                    let own = factor.columns().iter().zip(&drawn);
-                    own.map(|(&j, frequencies)| frequencies[i] * (u[j] - v[j])).sum()
+                    let pairs = factor.columns().iter().zip(&drawn);
+                    pairs.map(|(&j, frequencies)| frequencies[i] * (u[j] - v[j])).sum()
                 };
                 let mean = (0..count).map(|i| angle(i).cos()).sum::<f64>() / count as f64;
                 let expected = product(vec![factor.clone()]).eval(&u, &v);
@@ -358,43 +369,43 @@ fn frequencies_sample_the_kernel() {
 }
 
 #[test]
-fn least_values_bound_and_are_reached() {
+fn minimum_values_are_bounds_and_are_reached() {
     let mut bounded = 0;
     for (kind, _, factors, mut random) in kinds() {
         for factor in factors {
-            let alone = product(vec![factor.clone()]);
+            let kernel = product(vec![factor.clone()]);
             // Categories move or do not; numbers move by up to a few length scales.
             let delta: Vec<f64> = (0..5)
                 .map(|j| if j < 3 { between(&mut random, 0.0, 1.5) } else { below(&mut random, 2) as f64 })
                 .collect();
-            let Some(least) = factor.least(&delta) else {
+            let Some(minimum) = factor.min_within(&delta) else {
                 if !factor.positive_definite() {
-                    assert!(alone.eval(&[9.0; 5], &[9.0; 5]).abs() <= 1.0);
+                    assert!(kernel.eval(&[9.0; 5], &[9.0; 5]).abs() <= 1.0);
                     continue;
                 }
-                assert!(alone.eval(&[9.0; 5], &[9.0; 5]) > 1.0, "{} is bounded by 1", factor.formula());
+                assert!(kernel.eval(&[9.0; 5], &[9.0; 5]) > 1.0, "{} is bounded by 1", factor.formula());
                 continue;
             };
             bounded += 1;
-            assert_eq!(factor.least(&[0.0; 5]), Some(1.0));
+            assert_eq!(factor.min_within(&[0.0; 5]), Some(1.0));
             let mut reached: f64 = 1.0;
             for t in 0..=400 {
                 let u = table(1, &mut random).row(0);
                 // On a line to the corner, and anywhere.
-                let step = |j: usize, by: f64| match (kind.categorical, delta[j] > 0.0) {
+                let step = |j: usize, fraction: f64| match (kind.categorical, delta[j] > 0.0) {
                     (true, true) => ((u[j] as usize + 1 + t % 2) % 3) as f64,
                     (true, false) => u[j],
-                    _ => u[j] + by * delta[j],
+                    _ => u[j] + fraction * delta[j],
                 };
                 let line: Vec<f64> = (0..5).map(|j| step(j, t as f64 / 400.0)).collect();
                 let any: Vec<f64> = (0..5).map(|j| step(j, between(&mut random, -1.0, 1.0))).collect();
-                assert_eq!(alone.eval(&u, &u), 1.0);
+                assert_eq!(kernel.eval(&u, &u), 1.0);
                 for v in [line, any] {
-                    reached = reached.min(alone.eval(&u, &v));
+                    reached = reached.min(kernel.eval(&u, &v));
                 }
             }
-            assert!(reached >= least - 1e-12, "{}: {reached} < {least}", factor.formula());
-            assert!(reached <= least + 1e-3, "{}: {reached} > {least}", factor.formula());
+            assert!(reached >= minimum - 1e-12, "{}: {reached} < {minimum}", factor.formula());
+            assert!(reached <= minimum + 1e-3, "{}: {reached} > {minimum}", factor.formula());
         }
     }
     assert!(bounded > 60, "{bounded}");
@@ -408,12 +419,12 @@ fn files_hold_the_arguments() {
             assert_eq!(serde_json::from_str::<Factor>(&text).unwrap(), factor, "{text}");
             let record: Value = serde_json::from_str(&text).unwrap();
             for (name, values) in factor.values().0 {
-                let found = match &record[name] {
+                let actual = match &record[name] {
                     Value::Bool(flag) => vec![f64::from(u8::from(*flag))],
                     Value::Array(list) => list.iter().map(|v| v.as_f64().unwrap()).collect(),
                     number => vec![number.as_f64().unwrap()],
                 };
-                assert_eq!(found, values, "{name} in {text}");
+                assert_eq!(actual, values, "{name} in {text}");
             }
         }
     }
@@ -437,35 +448,35 @@ fn files_hold_the_arguments() {
 }
 
 /// Every Rust source under a folder, without its unit tests.
-fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+fn sources(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            sources(&path, found);
+            sources(&path, files);
         } else if path.extension().is_some_and(|e| e == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();
-            found.push((path, text.split("#[cfg(test)]").next().unwrap_or_default().to_string()));
+            files.push((path, text.split("#[cfg(test)]").next().unwrap_or_default().to_string()));
         }
     }
 }
 
-/// Adding a factor touches its file and the registry: nothing else takes kinds of factors apart, or lists
+/// A factor is defined in its own file and the registry: no other file matches on kinds of factors or lists
 /// them.
 #[test]
 fn a_factor_is_one_file_and_one_line() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut all = Vec::new();
+    let mut files = Vec::new();
     for name in ["riesz", "riesz-cli", "riesz-python", "riesz-report"] {
-        sources(&root.join(name).join("src"), &mut all);
+        sources(&root.join(name).join("src"), &mut files);
     }
-    assert!(all.len() > 80);
+    assert!(files.len() > 80);
     let word = |text: &str| text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_string();
     for kind in registry() {
         let factor = &kind.factors(&columns(kind)[..1], &[]).unwrap()[0];
         let debug = format!("{factor:?}");
         let variant = word(&debug);
-        let profile = debug.split_once("profile: ").map(|(_, rest)| word(rest));
-        for (path, text) in &all {
+        let profile = debug.split_once("profile: ").map(|(_, tail)| word(tail));
+        for (path, text) in &files {
             let (path, inside) =
                 (path.strip_prefix(root).unwrap(), path.starts_with(root.join("riesz/src/kernel")));
             // LIBSVM's files have kernels of their own, which are written where they are meant.

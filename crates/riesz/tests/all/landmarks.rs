@@ -1,4 +1,4 @@
-//! How far fits through landmarks are from those with all rows as support points, against the latter.
+//! Differences of fits through landmarks from fits with all rows as support points, and their estimates.
 
 use riesz::explanation::UncertaintySource;
 use riesz::fit::nystrom::{
@@ -29,32 +29,31 @@ fn dense(rows: &LabelledRows, kernel: &Kernel, ridge: f64) -> KernelExpansion {
         matrix[(i, i)] += ridge / rows.weights.as_ref().map_or(1.0, |w| w[i]);
     }
     let factor = Cholesky::new(matrix, "gram").unwrap();
-    let ones = factor.solve_vector(&vec![1.0; n]);
+    let ones_solution = factor.solve_vector(&vec![1.0; n]);
     let mut coef = factor.solve(rows.y.clone());
-    let all: f64 = ones.iter().sum();
+    let total: f64 = ones_solution.iter().sum();
     let mut intercept = Vec::new();
     for o in 0..t {
-        let shift = coef.column(o).iter().sum::<f64>() / all;
-        (0..n).for_each(|i| coef[(i, o)] -= shift * ones[i]);
+        let shift = coef.column(o).iter().sum::<f64>() / total;
+        (0..n).for_each(|i| coef[(i, o)] -= shift * ones_solution[i]);
         intercept.push(shift);
     }
     KernelExpansion::new(kernel.clone(), rows.x.clone(), coef, intercept).unwrap()
 }
 
-/// Root mean square, and the share within ± 1.96 deviations.
-fn held(full: &[f64], found: &[f64], sd: &[f64]) -> (f64, f64) {
+/// The root mean square difference, and the share of differences within ± 1.96 standard deviations.
+fn rms_and_coverage(full: &[f64], approximate: &[f64], sd: &[f64]) -> (f64, f64) {
     let n = full.len() as f64;
-    let off: Vec<f64> = full.iter().zip(found).map(|(a, b)| (a - b).abs()).collect();
-    let within = off.iter().zip(sd).filter(|(off, sd)| **off <= 1.96 * **sd).count();
-    ((off.iter().map(|v| v * v).sum::<f64>() / n).sqrt(), within as f64 / n)
+    let differences: Vec<f64> = full.iter().zip(approximate).map(|(a, b)| (a - b).abs()).collect();
+    let n_covered = differences.iter().zip(sd).filter(|(difference, sd)| **difference <= 1.96 * **sd).count();
+    ((differences.iter().map(|v| v * v).sum::<f64>() / n).sqrt(), n_covered as f64 / n)
 }
 
-/// Over smooth and rough functions, few and many columns, weak and strong ridges: of predictions and of
-/// Shapley values most are within the 95 % intervals in every case, and 95 % on average; and distances are of
-/// the size that was estimated, or less where fits converge fast, while they differ by a factor of forty from
-/// case to case.
+/// Over smooth and rough functions, few and many columns, weak and strong ridges: intervals of 95 % cover
+/// predictions and Shapley values in at least 85 % of each case and 95 % on average; distances are of the
+/// estimated size, or less where fits converge fast, while they differ by a factor of forty between cases.
 #[test]
-fn what_landmarks_leave_out_is_covered() {
+fn intervals_cover_the_landmark_error() {
     let case = |columns, lengthscale, ridge, landmarks, noise, weighted| Case {
         rows: 1200,
         columns,
@@ -73,7 +72,8 @@ fn what_landmarks_leave_out_is_covered() {
         case(9, 3.0, 10.0, 100, 0.5, false),
         case(14, 4.0, 30.0, 80, 0.5, true),
     ];
-    let (mut all, mut ratios, mut smallest, mut largest) = (Vec::new(), Vec::new(), f64::INFINITY, 0.0_f64);
+    let (mut shares, mut ratios, mut smallest, mut largest) =
+        (Vec::new(), Vec::new(), f64::INFINITY, 0.0_f64);
     for (seed, case) in cases.iter().enumerate() {
         let (n, d) = (case.rows, case.columns);
         let mut s = Stream(seed as u64 + 40);
@@ -97,7 +97,7 @@ fn what_landmarks_leave_out_is_covered() {
         let mut survey = DataSurvey::new(rows.x.columns(), 2, case.weighted, choice.candidates(), 1);
         survey.add(&rows).unwrap();
         let plan = FitPlan::new(&survey, kernel.clone(), Model::Ridge, choice).unwrap();
-        let statistics = Statistics::of(&plan, &rows, 0).unwrap();
+        let statistics = Statistics::from_rows(&plan, &rows, 0).unwrap();
         let penalties = RidgeSpec { ridges: vec![case.ridge], intercept: true };
         let solution = RidgeSolution::new(&plan, statistics, &penalties).unwrap();
         let (model, missing) = (solution.model().unwrap(), solution.missing().unwrap());
@@ -108,44 +108,44 @@ fn what_landmarks_leave_out_is_covered() {
         let posterior = Posterior::new(&model, covariance).unwrap();
         assert_eq!(posterior.source(), UncertaintySource::Landmarks { doublings: 4 });
         let sd = posterior.sd(&new).unwrap();
-        let (found, truth) = (model.predict(&new).unwrap(), full.predict(&new).unwrap());
+        let (prediction, truth) = (model.predict(&new).unwrap(), full.predict(&new).unwrap());
         for o in 0..2 {
-            let (off, share) = held(&truth.column(o), &found.column(o), &sd.column(o));
-            let ratio = off / distance[o];
-            all.push(share);
+            let (rms, share) = rms_and_coverage(&truth.column(o), &prediction.column(o), &sd.column(o));
+            let ratio = rms / distance[o];
+            shares.push(share);
             ratios.push(ratio);
             assert!(share > 0.85 && ratio < 1.6, "case {seed}, output {o}: {share} within, {ratio}");
             (smallest, largest) = (smallest.min(distance[o]), largest.max(distance[o]));
         }
 
         let background = new.select_rows(&(0..12).collect::<Vec<_>>());
-        let some = new.select_rows(&(20..80).collect::<Vec<_>>());
+        let explained_rows = new.select_rows(&(20..80).collect::<Vec<_>>());
         let question = Question::from(Game::Interventional { background: background.into() });
-        let of = |model: &KernelExpansion| {
-            Explainer::new(model, question.clone()).unwrap().explain(&some).unwrap()
+        let explained = |model: &KernelExpansion| {
+            Explainer::new(model, question.clone()).unwrap().explain(&explained_rows).unwrap()
         };
         let explainer = Explainer::new(&model, question.clone().with_covariance()).unwrap();
-        let known = explainer.with_posterior(Some(covariance)).unwrap().explain(&some).unwrap();
-        let (_, share) = held(&of(&full).values, &known.values, &known.sd().unwrap());
-        all.push(share);
+        let known = explainer.with_posterior(Some(covariance)).unwrap().explain(&explained_rows).unwrap();
+        let (_, share) = rms_and_coverage(&explained(&full).values, &known.values, &known.sd().unwrap());
+        shares.push(share);
         assert!(share > 0.85, "case {seed}: {share} of Shapley values within");
     }
-    let mean = all.iter().sum::<f64>() / all.len() as f64;
-    assert!(mean > 0.95, "{mean} {all:?}");
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!(mean > 0.95, "{mean} {shares:?}");
     ratios.sort_by(f64::total_cmp);
     assert!(ratios[0] > 0.003 && ratios[ratios.len() / 2] > 0.15, "{ratios:?}");
     assert!(largest > 20.0 * smallest, "{smallest} {largest}");
 }
 
 /// A fit through landmarks of rows in memory.
-fn through(job: &Job, kernel: &Kernel, rows: &LabelledRows) -> (FitPlan, FittedModel) {
+fn fit_landmarks(job: &Job, kernel: &Kernel, rows: &LabelledRows) -> (FitPlan, FittedModel) {
     let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
     survey.add(rows).unwrap();
     let plan = job.plan(&survey, job.tuned(&survey, kernel.clone()).unwrap()).unwrap();
     let statistics;
     let beginning = match plan.needs() {
         InitialData::Statistics => {
-            statistics = Statistics::of(&plan, rows, 0).unwrap();
+            statistics = Statistics::from_rows(&plan, rows, 0).unwrap();
             InitialInput::Statistics(statistics.clone())
         }
         InitialData::Survey => InitialInput::Survey(&survey),
@@ -153,21 +153,21 @@ fn through(job: &Job, kernel: &Kernel, rows: &LabelledRows) -> (FitPlan, FittedM
     };
     let mut fitting = FitState::new(&plan, job, beginning).unwrap();
     while let Some(coefficients) = fitting.next_coefficients().cloned() {
-        fitting.apply_pass(&DataPass::of(&plan, &coefficients, rows, 0).unwrap()).unwrap();
+        fitting.apply_pass(&DataPass::from_rows(&plan, &coefficients, rows, 0).unwrap()).unwrap();
     }
     let fitted = fitting.fitted().unwrap();
     (plan, fitted)
 }
 
-/// What a model's card says.
-fn said(fitted: &FittedModel, name: &str) -> f64 {
-    let own = fitted.model.model_card.iter().find(|fact| fact.name.starts_with(name)).unwrap();
-    own.value.parse().unwrap()
+/// A number of a model's card.
+fn card_value(fitted: &FittedModel, name: &str) -> f64 {
+    let entry = fitted.model.model_card.iter().find(|fact| fact.name.starts_with(name)).unwrap();
+    entry.value.parse().unwrap()
 }
 
 /// The distance that it says.
 fn estimated(fitted: &FittedModel) -> f64 {
-    said(fitted, "distance from all rows")
+    card_value(fitted, "distance from all rows")
 }
 
 /// Rows of five columns whose target is a sum of waves, with noise.
@@ -182,10 +182,11 @@ fn waves(n: usize, noise: f64, seed: u64) -> LabelledRows {
     LabelledRows::new(x, y, None).unwrap()
 }
 
-/// The same of logistic regression, against the dense one: the curvature at the optimum is the inner product.
+/// Coverage of landmark errors of logistic regression, against the dense fit; the inner product is the
+/// curvature.
 #[test]
-fn what_landmarks_leave_out_of_classes_is_covered() {
-    let (mut all, mut ratios) = (Vec::new(), Vec::new());
+fn intervals_cover_the_landmark_error_of_classifiers() {
+    let (mut shares, mut ratios) = (Vec::new(), Vec::new());
     for (seed, (ridge, landmarks, lengthscale)) in
         [(0.3, 60, 2.0), (1.0, 120, 2.0), (3.0, 60, 1.5), (0.1, 200, 3.0)].into_iter().enumerate()
     {
@@ -194,48 +195,51 @@ fn what_landmarks_leave_out_of_classes_is_covered() {
         let labels: Vec<usize> = rows.y.data().iter().map(|y| *y as usize).collect();
         let names = ["no".to_string(), "yes".to_string()];
         let kernel = Kernel::gaussian(&[lengthscale; 5]);
-        let kind = Kind::Classes { names: names.to_vec(), by: Classifier::Regression };
+        let kind = Kind::Classes { names: names.to_vec(), classifier: Classifier::Regression };
         let job = Job { ridge: Some(ridge), corrections: 0, kind, ..Job::new(landmarks) };
-        let (_, fitted) = through(&job, &kernel, &rows);
+        let (_, fitted) = fit_landmarks(&job, &kernel, &rows);
         let full = KernelLogisticRegression::new(kernel, ridge).fit(&rows.x, &labels, &names).unwrap().model;
         let new = Stream(seed as u64).normals(300, 5);
         let posterior = Posterior::new(&fitted.model, fitted.covariance.as_ref().unwrap()).unwrap();
         assert_eq!(posterior.source(), UncertaintySource::Landmarks { doublings: 4 });
-        let (found, truth, sd) =
+        let (prediction, truth, sd) =
             (fitted.model.predict(&new).unwrap(), full.predict(&new).unwrap(), posterior.sd(&new).unwrap());
-        let (off, share) = held(truth.data(), found.data(), sd.data());
+        let (rms, share) = rms_and_coverage(truth.data(), prediction.data(), sd.data());
         assert!(share > 0.85, "case {seed}: {share} within");
-        all.push(share);
-        ratios.push(off / estimated(&fitted));
+        shares.push(share);
+        ratios.push(rms / estimated(&fitted));
     }
-    assert!(all.iter().sum::<f64>() / 4.0 > 0.93, "{all:?}");
+    assert!(shares.iter().sum::<f64>() / 4.0 > 0.93, "{shares:?}");
     assert!(ratios.iter().all(|ratio| (0.05..1.6).contains(ratio)), "{ratios:?}");
 }
 
-/// The same of the mean of a Gaussian process, against that of the process of all rows, from which it
-/// diverges no more than is said: a mean is within `√(2 KL)` of its deviations.
+/// The landmark error of the mean of a Gaussian process, within `√(2 KL)` standard deviations of the dense
+/// mean.
 #[test]
-fn what_landmarks_leave_out_of_a_process_is_known() {
+fn the_landmark_error_of_a_process_is_bounded() {
     let mut ratios = Vec::new();
     for (seed, (noise, landmarks)) in [(0.5, 60), (0.5, 150), (0.1, 300)].into_iter().enumerate() {
         let rows = waves(800, 0.5, 80 + seed as u64);
         let kernel = Kernel::gaussian(&[2.0; 5]);
         let learning = GpTuning { noise, tune: TunedParameters::Nothing, normalize_y: false, restarts: 0 };
         let job = Job { kind: Kind::Process(learning), corrections: 0, ..Job::new(landmarks) };
-        let (_, fitted) = through(&job, &kernel, &rows);
+        let (_, fitted) = fit_landmarks(&job, &kernel, &rows);
         let mut dense = GaussianProcess::new(kernel, noise);
         (dense.tune, dense.normalize_y) = (TunedParameters::Nothing, false);
         let dense = dense.fit(&rows.x, &rows.y).unwrap();
         let new = Stream(seed as u64).normals(300, 5);
-        let (found, truth) = (fitted.model.predict(&new).unwrap(), dense.model.predict(&new).unwrap());
+        let (prediction, truth) = (fitted.model.predict(&new).unwrap(), dense.model.predict(&new).unwrap());
         let sd = dense.posterior().sd(&new).unwrap();
-        let (off, _) = held(truth.data(), found.data(), sd.data());
-        ratios.push(off / estimated(&fitted));
-        let widest = (2.002 * said(&fitted, "divergence")).sqrt();
+        let (rms, _) = rms_and_coverage(truth.data(), prediction.data(), sd.data());
+        ratios.push(rms / estimated(&fitted));
+        let widest = (2.002 * card_value(&fitted, "divergence")).sqrt();
         for i in 0..300 {
-            assert!((found[(i, 0)] - truth[(i, 0)]).abs() <= widest * sd[(i, 0)], "case {seed}, row {i}");
+            assert!(
+                (prediction[(i, 0)] - truth[(i, 0)]).abs() <= widest * sd[(i, 0)],
+                "case {seed}, row {i}"
+            );
         }
-        let (evidence, upper) = (dense.log_marginal_likelihood, said(&fitted, "evidence upper"));
+        let (evidence, upper) = (dense.log_marginal_likelihood, card_value(&fitted, "evidence upper"));
         assert!(
             fitted.log_marginal_likelihood.unwrap() <= evidence && evidence <= upper + 1e-3 * upper.abs()
         );
@@ -243,27 +247,32 @@ fn what_landmarks_leave_out_of_a_process_is_known() {
     assert!(ratios.iter().all(|ratio| (0.1..1.6).contains(ratio)), "{ratios:?}");
 }
 
-/// Conjugate gradients say of what landmarks leave out about what the direct solution does, by a sample of
-/// the rows.
+/// Conjugate gradients estimate about the same landmark error as the direct solution, from a sample of rows.
 #[test]
-fn what_landmarks_leave_out_of_gradients_is_covered() {
-    let mut all = Vec::new();
+fn intervals_cover_the_error_of_conjugate_gradients() {
+    let mut shares = Vec::new();
     for (seed, (ridge, landmarks)) in [(0.3, 60), (3.0, 120), (1.0, 100)].into_iter().enumerate() {
         let rows = waves(1500, 0.5, 90 + seed as u64);
         let kernel = Kernel::gaussian(&[2.0; 5]);
-        let by = |solver| {
+        let fit_with = |solver| {
             let job =
                 Job { ridge: Some(ridge), fixed_kernel: true, solver: Some(solver), ..Job::new(landmarks) };
-            through(&job, &kernel, &rows).1
+            fit_landmarks(&job, &kernel, &rows).1
         };
-        let (own, direct) = (by(Solver::Cg), by(Solver::Direct));
-        let ratio = estimated(&own) / estimated(&direct);
+        let (iterative, direct) = (fit_with(Solver::Cg), fit_with(Solver::Direct));
+        let ratio = estimated(&iterative) / estimated(&direct);
         assert!((0.7..1.4).contains(&ratio), "case {seed}: {ratio}");
         let new = Stream(seed as u64).normals(300, 5);
-        let sd = Posterior::new(&own.model, own.covariance.as_ref().unwrap()).unwrap().sd(&new).unwrap();
-        let (found, truth) =
-            (own.model.predict(&new).unwrap(), dense(&rows, &kernel, ridge).predict(&new).unwrap());
-        all.push(held(truth.data(), found.data(), sd.data()).1);
+        let sd = Posterior::new(&iterative.model, iterative.covariance.as_ref().unwrap())
+            .unwrap()
+            .sd(&new)
+            .unwrap();
+        let (prediction, truth) =
+            (iterative.model.predict(&new).unwrap(), dense(&rows, &kernel, ridge).predict(&new).unwrap());
+        shares.push(rms_and_coverage(truth.data(), prediction.data(), sd.data()).1);
     }
-    assert!(all.iter().all(|share| *share > 0.85) && all.iter().sum::<f64>() / 3.0 > 0.93, "{all:?}");
+    assert!(
+        shares.iter().all(|share| *share > 0.85) && shares.iter().sum::<f64>() / 3.0 > 0.93,
+        "{shares:?}"
+    );
 }

@@ -1,5 +1,5 @@
-//! LIBSVM model files: real ones (made by `scripts/oracles/svm.py`), round trips, and whatever else may come
-//! in.
+//! LIBSVM model files: real ones (made by `scripts/oracles/svm.py`), round trips, and damaged or arbitrary
+//! input.
 
 use proptest::prelude::*;
 use riesz::fit::{SupportVectorClassifier, SupportVectorRegressor};
@@ -19,8 +19,8 @@ const FILES: [(&str, &str); 7] = [
     ("nu_svr_linear.model", include_str!("../data/svm/nu_svr_linear.model")),
 ];
 
-/// Equal but for columns' names and the order of points.
-fn same(a: &KernelExpansion, b: &KernelExpansion) {
+/// Asserts that models are equal except for the names of columns and the order of points.
+fn assert_same_model(a: &KernelExpansion, b: &KernelExpansion) {
     assert_eq!(a.kernel, b.kernel);
     assert_eq!(a.support_points, b.support_points);
     assert_eq!(a.coef, b.coef);
@@ -29,9 +29,9 @@ fn same(a: &KernelExpansion, b: &KernelExpansion) {
 }
 
 #[test]
-fn files_of_libsvm_decide_as_libsvm() {
-    let all = fixture("svm/libsvm.json");
-    let cases = all["cases"].as_array().unwrap();
+fn files_of_libsvm_predict_as_libsvm() {
+    let oracle = fixture("svm/libsvm.json");
+    let cases = oracle["cases"].as_array().unwrap();
     assert_eq!(cases.len(), FILES.len());
     for (case, (name, text)) in cases.iter().zip(FILES) {
         assert_eq!(case["file"], name);
@@ -79,7 +79,7 @@ fn labels_keep_libsvms_meaning() {
     assert_eq!(model.predict(&x).unwrap().data(), [3.0, -3.0]);
 }
 
-/// Every file that is wrong says what and where.
+/// Every invalid file is refused with the problem and its line.
 #[test]
 fn wrong_files_are_refused_with_the_line() {
     let good = "svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\nlabel 1 -1\n\
@@ -125,11 +125,11 @@ fn wrong_files_are_refused_with_the_line() {
         ("SV\n", "SV 3\n", 9, "nothing else"),
         ("SV\n", "", 9, "no field"),
     ];
-    for (from, to, at, words) in cases {
+    for (from, to, expected_line, words) in cases {
         assert!(good.contains(from));
         match read(good.replacen(from, to, 1).as_bytes(), None) {
             Err(Error::Parse { format: "LIBSVM model", line, problem }) => {
-                assert!(line == *at && problem.contains(words), "{to}: line {line}: {problem}");
+                assert!(line == *expected_line && problem.contains(words), "{to}: line {line}: {problem}");
             }
             other => panic!("{to}: {other:?}"),
         }
@@ -294,7 +294,7 @@ proptest! {
     fn round_trips_are_exact(model in classifier()) {
         let text = write(&model).unwrap();
         let again = read(text.as_bytes(), Some(model.support_points.width())).unwrap();
-        same(&model, &again);
+        assert_same_model(&model, &again);
         prop_assert_eq!(write(&again).unwrap().replace("svm_type nu_svc", "svm_type c_svc"), text);
     }
 
@@ -309,16 +309,16 @@ proptest! {
         whole in any::<bool>(),
     ) {
         let mut bytes = FILES[file].1.as_bytes().to_vec();
-        for (at, value) in changes {
-            let at = at.index(bytes.len());
+        for (position, value) in changes {
+            let position = position.index(bytes.len());
             // Often something that a model file may hold.
-            bytes[at] = if value < 128 { b"0123456789 :-.e\n"[value as usize % 16] } else { value };
+            bytes[position] = if value < 128 { b"0123456789 :-.e\n"[value as usize % 16] } else { value };
         }
         if let Some((a, b)) = lines {
-            let mut all: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
-            let (a, b) = (a.index(all.len()), b.index(all.len()));
-            all.swap(a, b);
-            bytes = all.join(&b'\n');
+            let mut all_lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
+            let (a, b) = (a.index(all_lines.len()), b.index(all_lines.len()));
+            all_lines.swap(a, b);
+            bytes = all_lines.join(&b'\n');
         }
         if !whole {
             bytes.truncate(cut.index(bytes.len()));

@@ -1,5 +1,5 @@
-//! What LIBSVM's files say beside the machine: probabilities, sigmoid kernels and svm-scale's ranges, against
-//! LIBSVM's own numbers (`scripts/oracles/libsvm_files.py`) and enumeration.
+//! Content of LIBSVM's files besides the machine: probabilities, sigmoid kernels and svm-scale's ranges,
+//! against LIBSVM's own numbers (`scripts/oracles/libsvm_files.py`) and enumeration.
 
 use std::path::Path;
 
@@ -19,10 +19,11 @@ fn bytes(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/svm").join(name)).unwrap()
 }
 
-/// The cases whose files are called so: the model in the user's units, rows, and LIBSVM's decision values.
-fn cases(of: impl Fn(&str) -> bool) -> Vec<(Value, KernelExpansion, Table, Matrix)> {
-    let all = fixture("svm/files.json");
-    let chosen = all["cases"].as_array().unwrap().iter().filter(|case| of(case["file"].as_str().unwrap()));
+/// The cases with chosen file names: the model in the user's units, rows, and LIBSVM's decision values.
+fn cases(is_chosen: impl Fn(&str) -> bool) -> Vec<(Value, KernelExpansion, Table, Matrix)> {
+    let oracle = fixture("svm/files.json");
+    let chosen =
+        oracle["cases"].as_array().unwrap().iter().filter(|case| is_chosen(case["file"].as_str().unwrap()));
     let matrix = |rows: &Value| rows.as_array().unwrap().iter().map(numbers).collect::<Vec<_>>();
     let read = |case: &Value| {
         let (rows, decisions) = (matrix(&case["x"]), matrix(&case["decision"]));
@@ -34,22 +35,22 @@ fn cases(of: impl Fn(&str) -> bool) -> Vec<(Value, KernelExpansion, Table, Matri
         let decisions = Matrix::from_row_major(x.rows(), model.outputs(), decisions.concat());
         (case.clone(), model, x, decisions)
     };
-    let found: Vec<_> = chosen.map(read).collect();
-    assert!(!found.is_empty());
-    found
+    let loaded: Vec<_> = chosen.map(read).collect();
+    assert!(!loaded.is_empty());
+    loaded
 }
 
-fn near(found: f64, expected: f64, room: f64, what: &str) {
-    assert!((found - expected).abs() <= room, "{what}: {found}, not {expected}");
+fn near(actual: f64, expected: f64, room: f64, label: &str) {
+    assert!((actual - expected).abs() <= room, "{label}: {actual}, not {expected}");
 }
 
 #[test]
 fn decision_values_are_libsvms_in_the_users_units() {
     for (case, model, x, decisions) in cases(|_| true) {
-        let size = decisions.data().iter().fold(1.0_f64, |most, v| most.max(v.abs()));
-        let found = model.predict(&x).unwrap();
-        for (found, expected) in found.data().iter().zip(decisions.data()) {
-            near(*found, *expected, 1e-11 * size, case["file"].as_str().unwrap());
+        let size = decisions.data().iter().fold(1.0_f64, |largest, v| largest.max(v.abs()));
+        let prediction = model.predict(&x).unwrap();
+        for (actual, expected) in prediction.data().iter().zip(decisions.data()) {
+            near(*actual, *expected, 1e-11 * size, case["file"].as_str().unwrap());
         }
     }
 }
@@ -59,11 +60,11 @@ fn probabilities_are_libsvms() {
     for (case, model, x, _) in cases(|file| file.contains("probability")) {
         let labels: Vec<&str> =
             case["labels"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
-        let found = Prediction::of(&model, None, &x).unwrap().probabilities.unwrap();
+        let actual = Prediction::new(&model, None, &x).unwrap().probabilities.unwrap();
         for (i, expected) in case["probabilities"].as_array().unwrap().iter().enumerate() {
             for (label, expected) in labels.iter().zip(numbers(expected)) {
                 let class = model.classes.iter().position(|class| class == label).unwrap();
-                near(found[(i, class)], expected, 1e-12, &format!("{label} in row {i}"));
+                near(actual[(i, class)], expected, 1e-12, &format!("{label} in row {i}"));
             }
         }
         // They survive both file formats.
@@ -77,7 +78,7 @@ fn enumerated(f: impl Fn(&Table) -> Matrix, rows: &Table, background: &Table) ->
     let d = rows.width();
     let mut values = Vec::new();
     for i in 0..rows.rows() {
-        let worth: Vec<Vec<f64>> = (0..1_usize << d)
+        let coalition_values: Vec<Vec<f64>> = (0..1_usize << d)
             .map(|s| {
                 let mixed: Vec<Vec<f64>> = (0..background.rows())
                     .map(|b| {
@@ -92,13 +93,13 @@ fn enumerated(f: impl Fn(&Table) -> Matrix, rows: &Table, background: &Table) ->
             })
             .collect();
         let factorial = |n: u32| (1..=n).map(f64::from).product::<f64>();
-        for o in 0..worth[0].len() {
+        for o in 0..coalition_values[0].len() {
             for j in 0..d {
-                let others = (0..1_usize << d).filter(|s| s >> j & 1 == 0);
-                let share = others.map(|s| {
+                let coalitions = (0..1_usize << d).filter(|s| s >> j & 1 == 0);
+                let share = coalitions.map(|s| {
                     let size = s.count_ones();
                     let weight = factorial(size) * factorial(d as u32 - size - 1) / factorial(d as u32);
-                    weight * (worth[s | 1 << j][o] - worth[s][o])
+                    weight * (coalition_values[s | 1 << j][o] - coalition_values[s][o])
                 });
                 values.push(share.sum());
             }
@@ -107,12 +108,15 @@ fn enumerated(f: impl Fn(&Table) -> Matrix, rows: &Table, background: &Table) ->
     values
 }
 
-fn check_values(found: &Explanation, expected: &[f64]) {
-    let Exactness::Exact { bound } = &found.exactness else { panic!("{:?}", found.exactness) };
-    assert!(found.certificate().unwrap().holds && bound.iter().all(|bound| *bound < 1e-11), "{bound:?}");
-    assert_eq!(found.values.len(), expected.len());
-    for (k, (found_value, expected)) in found.values.iter().zip(expected).enumerate() {
-        near(*found_value, *expected, 1e-12 + bound[k / found.players.len()], &format!("value {k}"));
+fn check_values(explanation: &Explanation, expected: &[f64]) {
+    let Exactness::Exact { bound } = &explanation.exactness else { panic!("{:?}", explanation.exactness) };
+    assert!(
+        explanation.certificate().unwrap().holds && bound.iter().all(|bound| *bound < 1e-11),
+        "{bound:?}"
+    );
+    assert_eq!(explanation.values.len(), expected.len());
+    for (k, (found_value, expected)) in explanation.values.iter().zip(expected).enumerate() {
+        near(*found_value, *expected, 1e-12 + bound[k / explanation.players.len()], &format!("value {k}"));
     }
 }
 
@@ -122,14 +126,18 @@ fn probabilities_are_explained_by_all_coalitions() {
         let (rows, background) = (x.select_rows(&[0, 1, 2]), x.select_rows(&[3, 4, 5, 6]));
         let shown = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
         let f = |rows: &Table| {
-            let all = Prediction::of(&model, None, rows).unwrap().probabilities.unwrap();
-            let cells = (0..all.rows()).flat_map(|i| shown.iter().map(move |&k| (i, k)));
-            Matrix::from_row_major(all.rows(), shown.len(), cells.map(|at| all[at]).collect())
+            let all_probabilities = Prediction::new(&model, None, rows).unwrap().probabilities.unwrap();
+            let cells = (0..all_probabilities.rows()).flat_map(|i| shown.iter().map(move |&k| (i, k)));
+            Matrix::from_row_major(
+                all_probabilities.rows(),
+                shown.len(),
+                cells.map(|cell| all_probabilities[cell]).collect(),
+            )
         };
         let game = Game::Interventional { background: Background::from(background.clone()) };
         let question = Question { probabilities: true, ..Question::from(game) };
-        let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
-        check_values(&found, &enumerated(f, &rows, &background));
+        let explanation = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+        check_values(&explanation, &enumerated(f, &rows, &background));
     }
 }
 
@@ -142,9 +150,9 @@ fn sigmoid_models_are_explained_by_their_predictions() {
         let game = Game::Interventional { background: Background::from(background.clone()) };
         for estimator in [ValueEstimator::KernelShap, ValueEstimator::Permutation { per_reference: 9 }] {
             let question = Question { estimator, ..Question::from(game.clone()) };
-            let found = function.explain(&rows, 0, &question).unwrap();
-            check_values(&found, &enumerated(|rows| model.predict(rows).unwrap(), &rows, &background));
-            assert_eq!(found.output_names, model.output_names);
+            let explanation = function.explain(&rows, 0, &question).unwrap();
+            check_values(&explanation, &enumerated(|rows| model.predict(rows).unwrap(), &rows, &background));
+            assert_eq!(explanation.output_names, model.output_names);
         }
     }
     // A model with exact values has no need of them.
@@ -159,8 +167,8 @@ fn features_have_the_names_that_are_given() {
         ["radius", "texture", "perimeter", "area", "smooth", "compact"].map(String::from).into();
     let model = read_with(&file, None, Features { names: &names, ranges: None }).unwrap();
     assert!(model.columns().iter().map(|column| &column.name).eq(&names));
-    let few = read_with(&file, None, Features { names: &names[..3], ranges: None }).unwrap_err();
-    assert!(few.to_string().contains("above the 3 features"), "{few}");
+    let error = read_with(&file, None, Features { names: &names[..3], ranges: None }).unwrap_err();
+    assert!(error.to_string().contains("above the 3 features"), "{error}");
     let twice = vec!["a".to_string(); 6];
     let twice = read_with(&file, None, Features { names: &twice, ranges: None }).unwrap_err();
     assert!(matches!(twice, Error::DuplicateName { .. }));
@@ -171,7 +179,7 @@ fn wrong_range_files_are_refused() {
     let good = "y\n-1 1\n39 332\nx\n0 2\n1 27 79\n3 1 2\n";
     let ranges = read_ranges(good.as_bytes()).unwrap();
     assert_eq!((ranges.width(), &ranges), (3, &read_ranges(good.replace('\n', "\r\n").as_bytes()).unwrap()));
-    for (from, to, at, words) in [
+    for (from, to, expected_line, words) in [
         ("y\n", "z\n", 1, "begins with 'x'"),
         ("-1 1", "1 -1", 2, "1 to -1 is no range"),
         ("39 332", "39", 3, "2 finite numbers"),
@@ -185,7 +193,7 @@ fn wrong_range_files_are_refused() {
     ] {
         match read_ranges(good.replacen(from, to, 1).as_bytes()) {
             Err(Error::Parse { line, problem, .. }) => {
-                assert!(line == at && problem.contains(words), "{to}: line {line}: {problem}");
+                assert!(line == expected_line && problem.contains(words), "{to}: line {line}: {problem}");
             }
             other => panic!("{to}: {other:?}"),
         }
@@ -196,9 +204,9 @@ fn wrong_range_files_are_refused() {
         let features = Features { names: &[], ranges: Some(ranges) };
         read_with(&bytes(file), None, features).unwrap_err().to_string()
     };
-    let few = read_ranges(b"x\n-1 1\n1 0 1\n").unwrap();
-    assert!(refused(&few, "scaled_rbf.model").contains("feature = 2"));
-    let own = String::from_utf8(bytes("scaled_rbf.range")).unwrap();
-    let with_target = read_ranges(format!("y\n-1 1\n0 5\n{own}").as_bytes()).unwrap();
+    let narrow = read_ranges(b"x\n-1 1\n1 0 1\n").unwrap();
+    assert!(refused(&narrow, "scaled_rbf.model").contains("feature = 2"));
+    let range_text = String::from_utf8(bytes("scaled_rbf.range")).unwrap();
+    let with_target = read_ranges(format!("y\n-1 1\n0 5\n{range_text}").as_bytes()).unwrap();
     assert!(refused(&with_target, "scaled_rbf.model").contains("scales the target"));
 }

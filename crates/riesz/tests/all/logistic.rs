@@ -11,11 +11,11 @@ use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, 
 
 #[test]
 fn agrees_with_scikit_learn_and_scipy() {
-    let all = fixture("logistic/scikit_learn.json");
-    assert_eq!(all["cases"].as_array().unwrap().len(), 10);
-    for case in all["cases"].as_array().unwrap() {
+    let oracle = fixture("logistic/scikit_learn.json");
+    assert_eq!(oracle["cases"].as_array().unwrap().len(), 10);
+    for case in oracle["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
-        let data = &all["datasets"][case["dataset"].as_str().unwrap()];
+        let data = &oracle["datasets"][case["dataset"].as_str().unwrap()];
         let x = Table::from_rows(&lists(&data["x"])).unwrap();
         let labels: Vec<usize> = numbers(&data["y"]).iter().map(|l| *l as usize).collect();
         let k = labels.iter().max().unwrap() + 1;
@@ -91,8 +91,7 @@ fn some_kernel(which: usize) -> Kernel {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Necessary and sufficient for the optimum, over 9 decades of ridges, with duplicate rows and any
-    /// labels.
+    /// The necessary and sufficient condition, over 9 decades of ridges, with duplicate rows and any labels.
     #[test]
     fn the_optimality_condition_holds(
         rows in points(40),
@@ -111,10 +110,10 @@ proptest! {
         estimator.sample_weight = Some(weight.clone());
         estimator.fit_intercept = intercept;
         let fit = estimator.fit(&x, &labels, &names(k)).unwrap();
-        let found = violation(&fit, &x, &labels, &weight, estimator.ridge, intercept);
-        prop_assert!(found < 2e-8, "violation {found:e}, reported {:e}", fit.violation);
+        let measured = violation(&fit, &x, &labels, &weight, estimator.ridge, intercept);
+        prop_assert!(measured < 2e-8, "violation {measured:e}, reported {:e}", fit.violation);
         if log_ridge > -2.0 {
-            prop_assert!(found < 1e-10, "violation {found:e}, reported {:e}", fit.violation);
+            prop_assert!(measured < 1e-10, "violation {measured:e}, reported {:e}", fit.violation);
         }
         prop_assert!(fit.iterations <= 40, "{} steps", fit.iterations);
     }
@@ -137,12 +136,12 @@ fn finite_differences_of_the_objective_vanish() {
         let h = 1e-5;
         for o in 0..fit.model.outputs() {
             for place in 0..=14 {
-                let moved = |by: f64| {
+                let moved = |step: f64| {
                     let mut model = fit.model.clone();
                     if place < 14 {
-                        model.coef[(place, o)] += by
+                        model.coef[(place, o)] += step
                     } else {
-                        model.intercept[o] += by
+                        model.intercept[o] += step
                     }
                     objective(&model, &x, &labels, &weight, 0.3)
                 };
@@ -163,8 +162,8 @@ fn separable_classes_converge() {
             .collect();
         let x = Table::from_rows(&rows).unwrap();
         let labels: Vec<usize> = (0..60).map(|i| i % k).collect();
-        for (kernel, least) in [(Kernel::gaussian(&[1.0, 1.0]), 1e-10), (some_kernel(1), 1e-8)] {
-            for ridge in [1.0, 1e-4, least] {
+        for (kernel, min_ridge) in [(Kernel::gaussian(&[1.0, 1.0]), 1e-10), (some_kernel(1), 1e-8)] {
+            for ridge in [1.0, 1e-4, min_ridge] {
                 let estimator = KernelLogisticRegression::new(kernel.clone(), ridge);
                 let fit = estimator.fit(&x, &labels, &names(k)).unwrap();
                 println!("{k} classes, ridge {ridge:e}: {} steps, {:e}", fit.iterations, fit.violation);
@@ -185,11 +184,11 @@ fn separable_classes_converge() {
 /// Few rows of very different weights and one far out: Newton's method without damping diverges on some of
 /// these.
 #[test]
-fn any_start_is_good() {
+fn damped_newton_converges_on_extreme_data() {
     for seed in 0..400_usize {
         let noise = |r: usize, j: usize| {
-            let at = (seed * 31_337 + r * 7919 + j * 104_729) as f64;
-            (at * 0.618_033_988_749_895).fract() * 4.0 - 2.0
+            let hash = (seed * 31_337 + r * 7919 + j * 104_729) as f64;
+            (hash * 0.618_033_988_749_895).fract() * 4.0 - 2.0
         };
         let (n, k) = (4 + seed % 7, 2 + seed % 2);
         let far = 10_f64.powi((seed % 4) as i32);
@@ -244,22 +243,22 @@ fn permuting_labels_permutes_outputs() {
     let (x, labels) = wave(50);
     let estimator = KernelLogisticRegression::new(Kernel::gaussian(&[1.0, 1.5, 0.8]), 0.05);
     let classes: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
-    let one = estimator.fit(&x, &labels, &classes).unwrap().model;
-    let turned: Vec<usize> = labels.iter().map(|l| (l + 1) % 3).collect();
-    let other = estimator.fit(&x, &turned, &["c", "a", "b"].map(String::from)).unwrap().model;
-    assert_eq!((one.link, &one.output_names), (Link::Softmax, &classes));
-    let (a, b) = (one.predict(&x).unwrap(), other.predict(&x).unwrap());
+    let model = estimator.fit(&x, &labels, &classes).unwrap().model;
+    let rotated: Vec<usize> = labels.iter().map(|l| (l + 1) % 3).collect();
+    let other = estimator.fit(&x, &rotated, &["c", "a", "b"].map(String::from)).unwrap().model;
+    assert_eq!((model.link, &model.output_names), (Link::Softmax, &classes));
+    let (a, b) = (model.predict(&x).unwrap(), other.predict(&x).unwrap());
     for r in 0..50 {
         assert!((0..3).all(|o| (a[(r, o)] - b[(r, (o + 1) % 3)]).abs() < 1e-10));
         assert!(a.row(r).iter().sum::<f64>().abs() < 1e-12);
     }
     let two: Vec<usize> = labels.iter().map(|l| l % 2).collect();
     let flipped: Vec<usize> = two.iter().map(|l| 1 - l).collect();
-    let one = estimator.fit(&x, &two, &["no".into(), "yes".into()]).unwrap().model;
+    let model = estimator.fit(&x, &two, &["no".into(), "yes".into()]).unwrap().model;
     let other = estimator.fit(&x, &flipped, &["yes".into(), "no".into()]).unwrap().model;
-    assert_eq!((one.link, one.output_names[0].as_str()), (Link::Logistic, "yes vs no"));
+    assert_eq!((model.link, model.output_names[0].as_str()), (Link::Logistic, "yes vs no"));
     assert_eq!(other.output_names, ["no vs yes"]);
-    let (a, b) = (one.predict(&x).unwrap(), other.predict(&x).unwrap());
+    let (a, b) = (model.predict(&x).unwrap(), other.predict(&x).unwrap());
     assert!(a.data().iter().zip(b.data()).all(|(a, b)| (a + b).abs() < 1e-10));
 }
 
@@ -280,12 +279,12 @@ fn scaling_weights_and_ridge_together_changes_nothing() {
     for k in [2, 3] {
         let labels: Vec<usize> = labels.iter().map(|l| l % k).collect();
         let mut estimator = KernelLogisticRegression::new(Kernel::gaussian(&[1.0, 1.5, 0.8]), 0.05);
-        let one = estimator.fit(&x, &labels, &names(k)).unwrap();
+        let unscaled = estimator.fit(&x, &labels, &names(k)).unwrap();
         for scale in [1e-200, 1e-3, 1e200] {
             estimator.ridge = 0.05 * scale;
             estimator.sample_weight = Some(vec![scale; 50]);
             let other = estimator.fit(&x, &labels, &names(k)).unwrap();
-            let worst = largest_difference(one.model.coef.data(), other.model.coef.data());
+            let worst = largest_difference(unscaled.model.coef.data(), other.model.coef.data());
             assert!(worst < 1e-9, "scale {scale:e}: {worst:e}");
         }
     }
@@ -309,8 +308,8 @@ fn bad_input_is_refused_with_a_sentence() {
     assert!(say(&estimator(1.0), &[0, 1, 2], &ab).contains("there are 2 classes"));
     assert!(matches!(estimator(1.0).fit(&x, &[0, 1], &ab), Err(Error::Shape { .. })));
     assert!(matches!(estimator(1.0).fit(&x.select_rows(&[0]), &[0], &ab), Err(Error::TooFew { .. })));
-    let same = ["a".to_string(), "a".to_string()];
-    assert!(matches!(estimator(1.0).fit(&x, &[0, 1, 1], &same), Err(Error::DuplicateName { .. })));
+    let duplicates = ["a".to_string(), "a".to_string()];
+    assert!(matches!(estimator(1.0).fit(&x, &[0, 1, 1], &duplicates), Err(Error::DuplicateName { .. })));
     let mut weighted = estimator(1.0);
     weighted.sample_weight = Some(vec![1.0, f64::NAN, 1.0]);
     assert!(matches!(weighted.fit(&x, &[0, 1, 1], &ab), Err(Error::Parameter { .. })));

@@ -50,7 +50,7 @@ fn fitted(name: &str, settings: Value, weights: Option<Vec<f64>>) -> Result<Fitt
     kind.fit(&task)
 }
 
-fn same(fitted: &KernelExpansion, direct: &KernelExpansion) {
+fn assert_same_predictions(fitted: &KernelExpansion, direct: &KernelExpansion) {
     let new = Table::from_rows(&[[0.3, -0.2], [-1.4, 0.9]]).unwrap();
     assert_eq!(fitted.predict(&new).unwrap(), direct.predict(&new).unwrap());
     assert_eq!(fitted.support_points.rows(), direct.support_points.rows());
@@ -60,12 +60,14 @@ fn same(fitted: &KernelExpansion, direct: &KernelExpansion) {
 fn settings_and_inputs_are_used_or_refused_by_name() {
     for kind in MODELS {
         for setting in ModelKind::all_settings() {
-            let own = kind.settings.iter().any(|one| one.name == setting.name);
+            let is_accepted = kind.settings.iter().any(|candidate| candidate.name == setting.name);
             match kind.values([(setting.name.to_string(), example(setting))]) {
-                Ok(values) => assert!(own && values.given().eq([setting.name])),
+                Ok(values) => assert!(is_accepted && values.names().eq([setting.name])),
                 Err(Error::Unused { setting: name, belongs }) => {
                     assert!(
-                        !own && name == setting.name && belongs.ends_with(&format!("not to {}", kind.name))
+                        !is_accepted
+                            && name == setting.name
+                            && belongs.ends_with(&format!("not to {}", kind.name))
                     );
                 }
                 Err(error) => panic!("{}: {error}", setting.name),
@@ -125,31 +127,31 @@ fn fits_by_name_are_the_estimators_own() {
 
     let mut ridge = KernelRidge::new(kernel(), 0.3);
     (ridge.center, ridge.sample_weight) = (false, Some(w.clone()));
-    let found = fitted("krr", json!({"ridge": 0.3, "fit_intercept": false}), Some(w.clone())).unwrap();
-    same(&found.model, &ridge.fit(&x, &y).unwrap().model);
+    let by_name = fitted("krr", json!({"ridge": 0.3, "fit_intercept": false}), Some(w.clone())).unwrap();
+    assert_same_predictions(&by_name.model, &ridge.fit(&x, &y).unwrap().model);
 
     let mut logistic = KernelLogisticRegression::new(kernel(), 0.3);
     (logistic.sample_weight, logistic.fit_intercept) = (Some(w.clone()), false);
     logistic.class_weight = riesz::fit::ClassWeight::PerClass(vec![1.0, 3.0]);
     let settings = json!({"ridge": 0.3, "class_weight": {"yes": 3}, "fit_intercept": false});
-    let found = fitted("klr", settings, Some(w.clone())).unwrap();
+    let by_name = fitted("klr", settings, Some(w.clone())).unwrap();
     let direct = logistic.fit(&x, &labels, &names).unwrap();
-    same(&found.model, &direct.model);
-    assert_eq!((found.end, found.iterations), (Some(direct.end), vec![direct.iterations]));
+    assert_same_predictions(&by_name.model, &direct.model);
+    assert_eq!((by_name.end, by_name.iterations), (Some(direct.end), vec![direct.iterations]));
 
     let mut svc = SupportVectorClassifier::new(kernel(), 2.0);
     (svc.sample_weight, svc.tolerance) = (Some(w.clone()), 1e-6);
     svc.class_weight = riesz::fit::ClassWeight::Balanced;
-    let found =
+    let by_name =
         fitted("svc", json!({"c": 2, "tol": 1e-6, "class_weight": "balanced"}), Some(w.clone())).unwrap();
     let direct = svc.fit(&x, &labels, &names).unwrap();
-    same(&found.model, &direct.model);
-    assert_eq!(found.support, Some(direct.support));
+    assert_same_predictions(&by_name.model, &direct.model);
+    assert_eq!(by_name.support, Some(direct.support));
 
     let mut svr = SupportVectorRegressor::new(kernel(), 2.0, 0.5);
     svr.sample_weight = Some(w.clone());
-    let found = fitted("svr", json!({"c": 2, "epsilon": 0.5, "normalize_y": false}), Some(w)).unwrap();
-    same(&found.model, &svr.fit(&x, &numbers()).unwrap().model);
+    let by_name = fitted("svr", json!({"c": 2, "epsilon": 0.5, "normalize_y": false}), Some(w)).unwrap();
+    assert_same_predictions(&by_name.model, &svr.fit(&x, &numbers()).unwrap().model);
     // Of a target in other units the model is the same in these units.
     let scaled = fitted("svr", json!({"c": 2, "epsilon": 0.5}), None).unwrap().model;
     let (mean, sd) = {
@@ -170,10 +172,10 @@ fn fits_by_name_are_the_estimators_own() {
     ] {
         let mut gp = GaussianProcess::new(kernel(), noise);
         (gp.tune, gp.seed) = (tune, 3);
-        let (found, direct) = (fitted("gp", settings, None).unwrap(), gp.fit(&x, &y).unwrap());
-        same(&found.model, &direct.model);
-        assert_eq!(found.noise, Some(direct.noise));
-        assert_eq!(found.log_marginal_likelihood, Some(direct.log_marginal_likelihood));
+        let (by_name, direct) = (fitted("gp", settings, None).unwrap(), gp.fit(&x, &y).unwrap());
+        assert_same_predictions(&by_name.model, &direct.model);
+        assert_eq!(by_name.noise, Some(direct.noise));
+        assert_eq!(by_name.log_marginal_likelihood, Some(direct.log_marginal_likelihood));
         // What is not tuned is as it was.
         let (start, end) = (gp.parameters(), direct.theta);
         let moved: Vec<bool> = start.iter().zip(&end).map(|(s, e)| (s.log_value - e).abs() > 1e-12).collect();
@@ -184,55 +186,64 @@ fn fits_by_name_are_the_estimators_own() {
 
     let mut gpc = GaussianProcessClassifier::new(kernel());
     (gpc.restarts, gpc.seed) = (1, 3);
-    let found = fitted("gpc", json!({"restarts": 1}), None).unwrap();
-    same(&found.model, &gpc.fit(&x, &labels, &names).unwrap().model);
+    let by_name = fitted("gpc", json!({"restarts": 1}), None).unwrap();
+    assert_same_predictions(&by_name.model, &gpc.fit(&x, &labels, &names).unwrap().model);
 }
 
 #[test]
-fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
+fn auto_settings_are_the_best_on_held_out_folds() {
     let (x, y, (labels, names)) = (rows(), Matrix::column_vector(numbers()), classes());
     let axes = |name: &str, values: &[f64]| {
         GridAxis::grid(&[GridAxis::new(name, values), GridAxis::new("multiple", &[4.0, 2.0, 1.0, 0.5, 0.25])])
     };
-    let at = |multiple: f64| kernel().with_lengthscales_times(multiple).unwrap();
+    let scaled_kernel = |multiple: f64| kernel().with_lengthscales_times(multiple).unwrap();
 
     let grid = axes("ridge", &[10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4]);
     let parts = folds(24, 4, 3).unwrap();
     let best = cross_validate(&grid, &x, &y, &parts, |p, x, y, _| {
-        Ok(KernelRidge::new(at(p[1]), p[0]).fit(x, y)?.model)
+        Ok(KernelRidge::new(scaled_kernel(p[1]), p[0]).fit(x, y)?.model)
     });
     let best = &grid[best.unwrap().best];
-    let found = fitted("krr", json!({"folds": 4}), None).unwrap().model;
-    same(&found, &KernelRidge::new(at(best[1]), best[0]).fit(&x, &y).unwrap().model);
+    let tuned = fitted("krr", json!({"folds": 4}), None).unwrap().model;
+    assert_same_predictions(
+        &tuned,
+        &KernelRidge::new(scaled_kernel(best[1]), best[0]).fit(&x, &y).unwrap().model,
+    );
 
     // Weights count in the folds too: half of the rows say the opposite, and all but count for nothing.
     let w: Vec<f64> = (0..24).map(|i| if i % 2 == 0 { 1.0 } else { 1e-6 }).collect();
     let opposite: Vec<f64> = numbers().iter().zip(&w).map(|(v, w)| if *w < 1.0 { -v } else { *v }).collect();
     let y = Matrix::column_vector(opposite);
     let best = cross_validate(&grid, &x, &y, &parts, |p, x, y, rows| {
-        let mut ridge = KernelRidge::new(at(p[1]), p[0]);
+        let mut ridge = KernelRidge::new(scaled_kernel(p[1]), p[0]);
         ridge.sample_weight = Some(rows.iter().map(|&i| w[i]).collect());
         Ok(ridge.fit(x, y)?.model)
     });
     let best = &grid[best.unwrap().best];
-    let mut direct = KernelRidge::new(at(best[1]), best[0]);
+    let mut direct = KernelRidge::new(scaled_kernel(best[1]), best[0]);
     direct.sample_weight = Some(w.clone());
     let mut task = FitTask::new(&x, Target::Numbers(y.clone()), kernel());
     task.settings = ModelKind::named("krr").unwrap().values([("folds".into(), json!(4))]).unwrap();
     (task.sample_weight, task.seed) = (Some(w), 3);
-    same(&ModelKind::named("krr").unwrap().fit(&task).unwrap().model, &direct.fit(&x, &y).unwrap().model);
+    assert_same_predictions(
+        &ModelKind::named("krr").unwrap().fit(&task).unwrap().model,
+        &direct.fit(&x, &y).unwrap().model,
+    );
 
     let parts = stratified_folds(&labels, &names, 5, 3).unwrap();
     let best =
         cross_validate_classes(&grid, &x, &labels, &names, &parts, ClassScore::LogLoss, |p, x, l, _| {
-            Ok(KernelLogisticRegression::new(at(p[1]), p[0]).fit(x, l, &names)?.model)
+            Ok(KernelLogisticRegression::new(scaled_kernel(p[1]), p[0]).fit(x, l, &names)?.model)
         });
     let best = &grid[best.unwrap().best];
-    let found = fitted("klr", json!({"ridge": "auto"}), None).unwrap();
-    let direct = KernelLogisticRegression::new(at(best[1]), best[0]).fit(&x, &labels, &names).unwrap().model;
-    same(&found.model, &direct);
+    let tuned = fitted("klr", json!({"ridge": "auto"}), None).unwrap();
+    let direct = KernelLogisticRegression::new(scaled_kernel(best[1]), best[0])
+        .fit(&x, &labels, &names)
+        .unwrap()
+        .model;
+    assert_same_predictions(&tuned.model, &direct);
     let fact = |name: &str| {
-        found.model.model_card.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
+        tuned.model.model_card.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone())
     };
     assert!(fact("chosen by").unwrap().starts_with("log loss on 5 held-out folds: "));
     assert_eq!(fact("multiple of the length scales").unwrap(), best[1].to_string());
@@ -241,15 +252,21 @@ fn what_is_left_to_them_is_what_does_best_on_held_out_folds() {
     let parts = stratified_folds(&labels, &names, 3, 3).unwrap();
     let best =
         cross_validate_classes(&grid, &x, &labels, &names, &parts, ClassScore::Accuracy, |p, x, l, _| {
-            Ok(SupportVectorClassifier::new(at(p[1]), p[0]).fit(x, l, &names)?.model)
+            Ok(SupportVectorClassifier::new(scaled_kernel(p[1]), p[0]).fit(x, l, &names)?.model)
         });
     let best = &grid[best.unwrap().best];
-    let found = fitted("svc", json!({"c": "auto", "folds": 3}), None).unwrap().model;
-    same(&found, &SupportVectorClassifier::new(at(best[1]), best[0]).fit(&x, &labels, &names).unwrap().model);
+    let tuned = fitted("svc", json!({"c": "auto", "folds": 3}), None).unwrap().model;
+    assert_same_predictions(
+        &tuned,
+        &SupportVectorClassifier::new(scaled_kernel(best[1]), best[0])
+            .fit(&x, &labels, &names)
+            .unwrap()
+            .model,
+    );
 }
 
-/// Many rows of three waves; the classes are whether the first is up, with two rows of a third class.
-fn many() -> (Table, Vec<f64>, Vec<usize>) {
+/// Many rows of a target of two waves; the classes are its sign, with two rows of a third class.
+fn large_sample() -> (Table, Vec<f64>, Vec<usize>) {
     let rows: Vec<[f64; 2]> =
         (0..300).map(|i| [f64::from(i * 37 % 300) / 50.0, f64::from(i * 91 % 300) / 50.0]).collect();
     let y: Vec<f64> = rows.iter().map(|r| r[0].sin() + (2.0 * r[1]).cos()).collect();
@@ -259,14 +276,14 @@ fn many() -> (Table, Vec<f64>, Vec<usize>) {
 }
 
 #[test]
-fn of_many_rows_searches_look_at_some() {
-    let (x, y, labels) = many();
+fn searches_use_a_sample_of_many_rows() {
+    let (x, y, labels) = large_sample();
     let names: Vec<String> = ["down", "up", "odd"].map(String::from).to_vec();
     let numbers = || Target::Numbers(Matrix::column_vector(y.clone()));
     let classes = || Target::Classes { labels: labels.clone(), classes: names.clone() };
     let two =
         || Target::Classes { labels: labels.iter().map(|l| l % 2).collect(), classes: names[..2].to_vec() };
-    for (name, target, settings, said) in [
+    for (name, target, settings, expected) in [
         (
             "krr",
             numbers(),
@@ -308,9 +325,9 @@ fn of_many_rows_searches_look_at_some() {
         };
         let (first, again) = (fit(1), fit(1));
         assert_eq!(first.model.coef, again.model.coef);
-        let how = first.model.model_card.iter().find(|fact| fact.name == "chosen by").unwrap();
-        assert!(how.value.contains(said), "{name}: {}", how.value);
-        assert_eq!(how.value.contains("of 300 rows"), said.contains("of 300 rows"), "{name}");
+        let card_entry = first.model.model_card.iter().find(|fact| fact.name == "chosen by").unwrap();
+        assert!(card_entry.value.contains(expected), "{name}: {}", card_entry.value);
+        assert_eq!(card_entry.value.contains("of 300 rows"), expected.contains("of 300 rows"), "{name}");
         // What was chosen is used for all rows, and known to the last digit.
         assert!(first.chosen.is_some_and(|value| value > 0.0));
         if name == "krr" {
@@ -327,8 +344,9 @@ fn fits_can_be_stopped() {
     let x = rows();
     for kind in MODELS {
         for word in [None, Some(json!("auto")), Some(json!(0.5))] {
-            let setting = kind.settings.iter().find(|one| ["ridge", "c"].contains(&one.name));
-            let Some(setting) = setting.map(|one| one.name).or(word.is_none().then_some("ridge")) else {
+            let setting = kind.settings.iter().find(|candidate| ["ridge", "c"].contains(&candidate.name));
+            let Some(setting) = setting.map(|candidate| candidate.name).or(word.is_none().then_some("ridge"))
+            else {
                 continue;
             };
             let mut task = FitTask::new(&x, target(kind), kernel());

@@ -51,8 +51,8 @@ struct Truth {
     condition: Factor,
 }
 
-/// How alike two rows are in the columns that are marked.
-type Alike<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
+/// The similarity of two rows in the marked columns.
+type SimilarityFn<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 
 fn product(factor: Factor) -> impl Fn(&[bool], &[f64], &[f64]) -> f64 {
     move |on, u, v| (0..u.len()).filter(|&j| on[j]).map(|j| factor(j, u[j], v[j])).product()
@@ -60,14 +60,14 @@ fn product(factor: Factor) -> impl Fn(&[bool], &[f64], &[f64]) -> f64 {
 
 /// The weights of the reference rows given the columns `present` at `x`.
 fn weights(
-    alike: Alike<'_>,
+    similarity: SimilarityFn<'_>,
     reference: &Table,
     w: &[f64],
     ridge: f64,
     present: &[bool],
     x: &[f64],
 ) -> Vec<f64> {
-    let k = |u: &[f64], v: &[f64]| alike(present, u, v);
+    let k = |u: &[f64], v: &[f64]| similarity(present, u, v);
     let rows: Vec<Vec<f64>> = (0..reference.rows()).map(|b| reference.row(b)).collect();
     let a = (0..rows.len())
         .map(|b| {
@@ -83,7 +83,7 @@ fn weights(
 struct Setting<'a> {
     model: &'a KernelExpansion,
     truth: &'a Truth,
-    alike: Alike<'a>,
+    similarity: SimilarityFn<'a>,
     reference: &'a Table,
     w: &'a [f64],
     ridge: f64,
@@ -93,7 +93,7 @@ struct Setting<'a> {
 /// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f, or
 /// around the mean of f.
 fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
-    let Setting { model, truth, alike, reference, w, ridge, centred } = *setting;
+    let Setting { model, truth, similarity: alike, reference, w, ridge, centred } = *setting;
     let f = |row: &[f64]| -> f64 {
         (0..model.support_points.rows())
             .map(|i| {
@@ -115,14 +115,14 @@ fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f
     if columns.iter().all(|on| *on) {
         return model.intercept[output] + f(x);
     }
-    let given = match columns.iter().any(|on| *on) {
+    let conditional_weights = match columns.iter().any(|on| *on) {
         false => w.to_vec(),
         true => weights(alike, reference, w, ridge, columns, x),
     };
     let mean: f64 = (0..reference.rows()).map(|b| w[b] * f(&reference.row(b))).sum();
     let center = if centred { mean } else { 0.0 };
-    let around = |b: usize| given[b] * (f(&mixed(b)) - center);
-    model.intercept[output] + center + (0..reference.rows()).map(around).sum::<f64>()
+    let summand = |b: usize| conditional_weights[b] * (f(&mixed(b)) - center);
+    model.intercept[output] + center + (0..reference.rows()).map(summand).sum::<f64>()
 }
 
 fn normalised(weights: &[f64]) -> Vec<f64> {
@@ -134,21 +134,21 @@ fn lengthscales(d: usize, start: f64, step: f64) -> Vec<f64> {
     (0..d).map(|j| start + step * j as f64).collect()
 }
 
-fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Vec<f64>, what: &str) {
+fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Vec<f64>, label: &str) {
     let m = explanation.outputs();
-    let Exactness::Exact { bound } = &explanation.exactness else { panic!("{what}: not exact") };
+    let Exactness::Exact { bound } = &explanation.exactness else { panic!("{label}: not exact") };
     let residual = explanation.residuals();
     for row in 0..explanation.rows() {
         for o in 0..m {
             let p = explanation.players.len();
             let values = &explanation.values[(row * m + o) * p..(row * m + o + 1) * p];
-            for (found, expected) in values.iter().zip(expected(row, o)) {
-                let error = (found - expected).abs();
-                assert!(error < 1e-10 * (1.0 + expected.abs()), "{what}: {found} {expected}");
-                assert!(error <= bound[row * m + o], "{what}: {error} {}", bound[row * m + o]);
+            for (actual, expected) in values.iter().zip(expected(row, o)) {
+                let error = (actual - expected).abs();
+                assert!(error < 1e-10 * (1.0 + expected.abs()), "{label}: {actual} {expected}");
+                assert!(error <= bound[row * m + o], "{label}: {error} {}", bound[row * m + o]);
             }
             assert!(residual[row * m + o].abs() <= bound[row * m + o]);
-            assert!(bound[row * m + o] < 1e-7, "{what}: bound {}", bound[row * m + o]);
+            assert!(bound[row * m + o] < 1e-7, "{label}: bound {}", bound[row * m + o]);
         }
     }
 }
@@ -157,9 +157,9 @@ fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Ve
 fn values_are_those_of_the_definition() {
     let d = 4;
     let rows = table(400, 3, d);
-    let own = lengthscales(d, 0.7, 0.2);
+    let scales = lengthscales(d, 0.7, 0.2);
     let gaussians: Vec<(usize, Factor)> = (0..d).map(|j| (j, gaussian as Factor)).collect();
-    let one = || Truth { terms: vec![(1.0, gaussians.clone())], condition: gaussian };
+    let single_product = || Truth { terms: vec![(1.0, gaussians.clone())], condition: gaussian };
     let sum = Truth {
         terms: vec![
             (2.0, gaussians.clone()),
@@ -176,25 +176,25 @@ fn values_are_those_of_the_definition() {
         ard: true,
         isotropic: false,
     };
-    let summed = 2.0 * Kernel::gaussian(&own)
+    let summed = 2.0 * Kernel::gaussian(&scales)
         + 0.5 * Kernel::from(laplacians)
         + Kernel::constant(1.5)
         + 0.7 * Kernel::from(Linear { columns: vec![1], center: vec![0.0], scale: vec![1.0] });
-    let given = Some(Kernel::gaussian(&own));
+    let conditioning_kernel = Some(Kernel::gaussian(&scales));
     let weighted: Vec<f64> = (1..=9).map(f64::from).collect();
-    for (what, kernel, truth, condition, reference, weights) in [
-        ("own points", Kernel::gaussian(&own), one(), None, table(0, 12, d), None),
+    for (label, kernel, truth, condition, reference, weights) in [
+        ("own points", Kernel::gaussian(&scales), single_product(), None, table(0, 12, d), None),
         (
             "scaled",
-            3.0 * Kernel::gaussian(&own),
-            Truth { terms: vec![(3.0, gaussians.clone())], ..one() },
+            3.0 * Kernel::gaussian(&scales),
+            Truth { terms: vec![(3.0, gaussians.clone())], ..single_product() },
             None,
             table(0, 12, d),
             None,
         ),
-        ("other rows", Kernel::gaussian(&own), one(), None, table(50, 9, d), None),
-        ("weights", Kernel::gaussian(&own), one(), None, table(50, 9, d), Some(weighted)),
-        ("a sum", summed, sum, given, table(0, 12, d), None),
+        ("other rows", Kernel::gaussian(&scales), single_product(), None, table(50, 9, d), None),
+        ("weights", Kernel::gaussian(&scales), single_product(), None, table(50, 9, d), Some(weighted)),
+        ("a sum", summed, sum, conditioning_kernel, table(0, 12, d), None),
     ] {
         let model = model(kernel, 12, d);
         let w = normalised(weights.as_deref().unwrap_or(&vec![1.0; reference.rows()]));
@@ -214,11 +214,11 @@ fn values_are_those_of_the_definition() {
                 let explainer =
                     Explainer::new(&model, Question::from(game).with_players(Some(groups.clone()))).unwrap();
                 let explanation = explainer.explain(&rows).unwrap();
-                let alike = &product(truth.condition);
+                let similarity = &product(truth.condition);
                 let setting = Setting {
                     model: &model,
                     truth: &truth,
-                    alike,
+                    similarity,
                     reference: &reference,
                     w: &w,
                     ridge,
@@ -233,7 +233,7 @@ fn values_are_those_of_the_definition() {
                         value(&setting, &columns, &rows.row(row), o)
                     })
                 };
-                assert_exact(&explanation, expected, what);
+                assert_exact(&explanation, expected, label);
                 let empty = value(&setting, &vec![false; d], &rows.row(0), 1);
                 assert!((explainer.base_values()[1] - empty).abs() < 1e-12);
             }
@@ -262,10 +262,10 @@ fn kernels_without_product_form_condition_the_outputs() {
         }),
     };
     let explanation = Explainer::new(&model, game).unwrap().explain(&rows).unwrap();
-    let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
+    let (reference_outputs, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
     let w = vec![0.1; 10];
     let expected = |row: usize, o: usize| {
-        let mean = at.column(o).iter().sum::<f64>() / 10.0;
+        let mean = reference_outputs.column(o).iter().sum::<f64>() / 10.0;
         shapley(d, |present| {
             if present.iter().all(|on| *on) {
                 return f[(row, o)];
@@ -273,14 +273,19 @@ fn kernels_without_product_form_condition_the_outputs() {
             if !present.iter().any(|on| *on) {
                 return mean;
             }
-            let given = weights(&product(gaussian), &reference, &w, 0.02, present, &rows.row(row));
-            mean + given.iter().zip(at.column(o)).map(|(w, f)| w * (f - mean)).sum::<f64>()
+            let conditional_weights =
+                weights(&product(gaussian), &reference, &w, 0.02, present, &rows.row(row));
+            mean + conditional_weights
+                .iter()
+                .zip(reference_outputs.column(o))
+                .map(|(w, f)| w * (f - mean))
+                .sum::<f64>()
         })
     };
     assert_exact(&explanation, expected, "isotropic");
 }
 
-/// How alike two rows are over some columns.
+/// The similarity of two rows over some columns.
 type Similarity = dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 
 /// Kernels that are no product over columns, each with what it is over some of them.
@@ -331,32 +336,34 @@ fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
     ]
 }
 
-/// As published for kernels that are no product (equation C.5): conditioned by their own family over the
-/// columns that are given, and shrunk towards the intercept unless it is centred.
+/// Kernels without product form are conditioned by their own family over the given columns, as published
+/// (equation C.5), and shrunk towards the intercept unless it is centred.
 #[test]
 fn kernels_are_conditioned_by_their_own_family() {
     let d = 4;
     let (rows, reference) = (table(400, 3, d), table(50, 14, d));
     let weights_of_rows: Vec<f64> = (1..=14).map(f64::from).collect();
-    for (what, kernel, alike) in families(d) {
+    for (label, kernel, similarity) in families(d) {
         let model = model(kernel.clone(), 12, d);
-        let (at, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
+        let (reference_outputs, f) = (model.predict(&reference).unwrap(), model.predict(&rows).unwrap());
         for groups in [None, Some(Players::named(rows.columns(), &[("pair", vec!["x0", "x3"])]).unwrap())] {
             let groups = groups.unwrap_or_else(|| Players::singletons(rows.columns()));
-            for (centred, given) in [(true, None), (false, None), (false, Some(weights_of_rows.clone()))] {
-                let w = normalised(given.as_deref().unwrap_or(&[1.0; 14]));
+            for (centred, row_weights) in
+                [(true, None), (false, None), (false, Some(weights_of_rows.clone()))]
+            {
+                let w = normalised(row_weights.as_deref().unwrap_or(&[1.0; 14]));
                 let ridge = 0.02;
                 let explain = |kernel, approximation| {
                     let conditioning =
                         Conditioning { kernel, centred, approximation, ..Conditioning::with_ridge(ridge) };
-                    let reference = Background { rows: reference.clone(), weights: given.clone() };
+                    let reference = Background { rows: reference.clone(), weights: row_weights.clone() };
                     let game = Game::Observational { reference, conditional: conditioning.into() };
                     Explainer::new(&model, Question::from(game).with_players(Some(groups.clone())))?
                         .explain(&rows)
                 };
                 let exact = explain(ConditioningKernel::OwnFamily, Approximation::Exact).unwrap();
                 let expected = |row: usize, o: usize| {
-                    let mean: f64 = at.column(o).iter().zip(&w).map(|(f, w)| f * w).sum();
+                    let mean: f64 = reference_outputs.column(o).iter().zip(&w).map(|(f, w)| f * w).sum();
                     let center = if centred { mean } else { model.intercept[o] };
                     shapley(groups.players().len(), |players| {
                         let mut on = vec![false; d];
@@ -367,49 +374,50 @@ fn kernels_are_conditioned_by_their_own_family() {
                             0 => mean,
                             all if all == d => f[(row, o)],
                             _ => {
-                                let given = weights(&*alike, &reference, &w, ridge, &on, &rows.row(row));
+                                let conditional_weights =
+                                    weights(&*similarity, &reference, &w, ridge, &on, &rows.row(row));
                                 center
-                                    + given
+                                    + conditional_weights
                                         .iter()
-                                        .zip(at.column(o))
+                                        .zip(reference_outputs.column(o))
                                         .map(|(w, f)| w * (f - center))
                                         .sum::<f64>()
                             }
                         }
                     })
                 };
-                assert_exact(&exact, expected, what);
+                assert_exact(&exact, expected, label);
                 let by_landmarks =
                     explain(ConditioningKernel::OwnFamily, Approximation::Landmarks(14)).unwrap();
                 let gradients = ConjugateGradients { tolerance: 1e-9, landmarks: 5, iterations: 500 };
                 let gradients = Approximation::ConjugateGradients(gradients);
                 let by_gradients = explain(ConditioningKernel::OwnFamily, gradients).unwrap();
-                assert_exact(&by_gradients, expected, what);
+                assert_exact(&by_gradients, expected, label);
                 let size = exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
                 for (a, b) in exact.values.iter().zip(&by_landmarks.values) {
-                    assert!((a - b).abs() < 1e-4 * size, "{what}: {a} {b}");
+                    assert!((a - b).abs() < 1e-4 * size, "{label}: {a} {b}");
                 }
                 let refused = explain(ConditioningKernel::OwnFamily, Approximation::RandomFeatures(9));
                 assert!(refused.unwrap_err().to_string().contains("use landmarks"));
                 // Given as such it is the same kernel, if it is one term.
-                if let ([_], Ok(same)) = (
+                if let ([_], Ok(explicit)) = (
                     kernel.terms.as_slice(),
                     explain(ConditioningKernel::Given(kernel.clone()), Approximation::Exact),
                 ) {
-                    assert_eq!(same, exact, "{what}");
+                    assert_eq!(explicit, exact, "{label}");
                 }
             }
         }
     }
 }
 
-/// For one product of factors its own family is leaving factors out, whatever its scale; for a sum of
-/// products it is the sum over the columns that are given, whose weights average the absent factors of each.
+/// The own family of one product of factors leaves factors out, whatever its scale; that of a sum of products
+/// is the sum over the given columns, whose weights average the absent factors of each.
 #[test]
 fn the_family_of_products_is_products() {
     let d = 3;
     let (rows, reference) = (table(400, 3, d), table(50, 14, d));
-    let own = lengthscales(d, 0.7, 0.2);
+    let scales = lengthscales(d, 0.7, 0.2);
     let explain = |kernel: Kernel, conditioning, approximation| {
         let conditioning =
             Conditioning { kernel: conditioning, approximation, ..Conditioning::with_ridge(0.02) };
@@ -420,15 +428,16 @@ fn the_family_of_products_is_products() {
         (explainer.explain(&rows).unwrap(), explainer.functionals(&rows, &[1]).unwrap().remove(0))
     };
     for approximation in [Approximation::Exact, Approximation::RandomFeatures(30)] {
-        let scaled = || 3.0 * Kernel::gaussian(&own);
+        let scaled = || 3.0 * Kernel::gaussian(&scales);
         let auto = explain(scaled(), ConditioningKernel::Auto, approximation);
         assert_eq!(auto, explain(scaled(), ConditioningKernel::OwnFamily, approximation));
     }
     let summed =
-        2.0 * Kernel::gaussian(&own) + 0.5 * Kernel::stationary(Profile::Exponential, &[1.1, 1.2, 1.3]);
-    let all = |factor: Factor| (0..d).map(|j| (j, factor)).collect::<Vec<_>>();
-    let truth = Truth { terms: vec![(2.0, all(gaussian)), (0.5, all(laplacian))], condition: gaussian };
-    let alike = &|on: &[bool], u: &[f64], v: &[f64]| {
+        2.0 * Kernel::gaussian(&scales) + 0.5 * Kernel::stationary(Profile::Exponential, &[1.1, 1.2, 1.3]);
+    let per_column = |factor: Factor| (0..d).map(|j| (j, factor)).collect::<Vec<_>>();
+    let truth =
+        Truth { terms: vec![(2.0, per_column(gaussian)), (0.5, per_column(laplacian))], condition: gaussian };
+    let similarity = &|on: &[bool], u: &[f64], v: &[f64]| {
         (2.0 * product(gaussian)(on, u, v) + 0.5 * product(laplacian)(on, u, v)) / 2.5
     };
     let model = model(summed.clone(), 14, d);
@@ -436,7 +445,7 @@ fn the_family_of_products_is_products() {
     let setting = Setting {
         model: &model,
         truth: &truth,
-        alike,
+        similarity,
         reference: &reference,
         w: &w,
         ridge: 0.02,
@@ -449,10 +458,11 @@ fn the_family_of_products_is_products() {
     for (approximation, tolerance) in
         [(Approximation::ConjugateGradients(gradients), 1e-7), (Approximation::Landmarks(14), 1e-4)]
     {
-        let (found, own) = explain(summed.clone(), ConditioningKernel::OwnFamily, approximation);
-        assert!(found.values.iter().zip(&exact.values).all(|(a, b)| (a - b).abs() < tolerance));
-        assert!(own.data().iter().zip(functionals.data()).all(|(a, b)| (a - b).abs() < tolerance));
-        assert!(found.certificate().unwrap().holds);
+        let (explanation, approximate) =
+            explain(summed.clone(), ConditioningKernel::OwnFamily, approximation);
+        assert!(explanation.values.iter().zip(&exact.values).all(|(a, b)| (a - b).abs() < tolerance));
+        assert!(approximate.data().iter().zip(functionals.data()).all(|(a, b)| (a - b).abs() < tolerance));
+        assert!(explanation.certificate().unwrap().holds);
     }
     let game = Game::Observational {
         reference: reference.clone().into(),
@@ -465,10 +475,10 @@ fn the_family_of_products_is_products() {
     assert!(refused.contains("here it is one product of factors"), "{refused}");
 }
 
-/// With independent columns it nears the interventional game as the reference grows, with a huge ridge proper
-/// coalitions are worth only the intercept.
+/// Limits: the interventional game for independent columns and a large reference, the intercept for a huge
+/// ridge.
 #[test]
-fn the_limits_are_those_known() {
+fn limits_are_the_interventional_game_and_the_intercept() {
     let d = 3;
     let n = 500;
     // A lattice rule: columns that fill the cube evenly and say nothing of each other.
@@ -480,7 +490,7 @@ fn the_limits_are_those_known() {
     let x = Table::from_rows(&[[0.3, -0.5, 0.4]]).unwrap();
     let explain = |game| Explainer::new(&model, game).unwrap().explain(&x).unwrap();
     let truth = explain(Game::Interventional { background: reference.clone().into() });
-    let of = |ridge| {
+    let explain_with = |ridge| {
         let game = Game::Observational {
             reference: reference.clone().into(),
             conditional: ConditionalModel::Embedding(Conditioning {
@@ -490,13 +500,13 @@ fn the_limits_are_those_known() {
         };
         explain(game)
     };
-    let found = of(1e-3);
+    let explanation = explain_with(1e-3);
     let size = truth.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-    for (a, b) in found.values.iter().zip(&truth.values) {
+    for (a, b) in explanation.values.iter().zip(&truth.values) {
         assert!((a - b).abs() < 0.02 * size, "{a} {b} {size}");
     }
     // v(S) = intercept for all proper S: each player gets a third of v(all) - v(nobody).
-    let shrunk = of(1e12);
+    let shrunk = explain_with(1e12);
     for o in 0..2 {
         let third = (shrunk.predictions[o] - shrunk.base_values[o]) / 3.0;
         assert!(shrunk.values[o * d..(o + 1) * d].iter().all(|v| (v - third).abs() < 1e-8 * size));
@@ -514,24 +524,25 @@ fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
             Explainer::new(&model, question.with_budget(budget)).unwrap().explain(&rows).unwrap()
         })
     };
-    let all = explain(254, None, 1);
-    assert!(matches!(all.exactness, Exactness::Exact { .. }));
-    assert_eq!(all, explain(254, None, 3));
-    let some = explain(120, None, 2);
-    let Exactness::Estimated { std_error, sampling } = &some.exactness else { panic!() };
+    let exact = explain(254, None, 1);
+    assert!(matches!(exact.exactness, Exactness::Exact { .. }));
+    assert_eq!(exact, explain(254, None, 3));
+    let sampled = explain(120, None, 2);
+    let Exactness::Estimated { std_error, sampling } = &sampled.exactness else { panic!() };
     assert!(sampling.is_some_and(|s| s.evaluations <= 3 * 122 && s.seed == 5));
-    let off = some.values.iter().zip(&all.values).zip(std_error).map(|((a, b), e)| ((a - b) / e).powi(2));
-    let mean_square = off.sum::<f64>() / all.values.len() as f64;
+    let squared_errors =
+        sampled.values.iter().zip(&exact.values).zip(std_error).map(|((a, b), e)| ((a - b) / e).powi(2));
+    let mean_square = squared_errors.sum::<f64>() / exact.values.len() as f64;
     assert!((0.2..3.0).contains(&mean_square), "{mean_square}");
-    assert!(some.residuals().iter().all(|r| r.abs() < 1e-9));
+    assert!(sampled.residuals().iter().all(|r| r.abs() < 1e-9));
     let target = explain(254, Some(1e-9), 1);
     let Exactness::Estimated { std_error, .. } = &target.exactness else { panic!() };
     assert!(std_error.iter().all(|e| *e == 0.0) && std_error.len() == target.values.len());
 }
 
-/// A reference as large as the support points, but not them, is not taken for them.
+/// A reference of as many rows as there are support points, but other rows, is not taken for them.
 #[test]
-fn other_rows_of_the_same_number_are_other_rows() {
+fn other_reference_rows_are_no_support_points() {
     let d = 3;
     let model = model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 12, d);
     let rows = table(400, 2, d);
@@ -541,12 +552,12 @@ fn other_rows_of_the_same_number_are_other_rows() {
         let game = Game::Observational { reference, conditional: Conditioning::with_ridge(0.01).into() };
         Explainer::new(&model, game).unwrap().explain(&rows).unwrap().values
     };
-    let one = explain(other.clone(), None);
+    let once = explain(other.clone(), None);
     // The same reference in another shape: twice, with half the weight each.
     let twice = explain(other.stack(&other).unwrap(), Some(vec![0.5; 24]));
-    assert!(one.iter().zip(&twice).all(|(a, b)| (a - b).abs() < 1e-10));
-    let own = explain(model.support_points.clone(), None);
-    assert!(one.iter().zip(&own).any(|(a, b)| (a - b).abs() > 1e-3));
+    assert!(once.iter().zip(&twice).all(|(a, b)| (a - b).abs() < 1e-10));
+    let at_support_points = explain(model.support_points.clone(), None);
+    assert!(once.iter().zip(&at_support_points).any(|(a, b)| (a - b).abs() > 1e-3));
 }
 
 #[test]
@@ -579,10 +590,10 @@ fn what_is_wrong_is_said() {
     assert!(tiny.unwrap_err().to_string().contains("raise the ridge"));
 }
 
-/// With every reference row a landmark nothing is lost; with fewer, and with random features, the more the
-/// nearer.
+/// Approximations are exact with every reference row a landmark, and approach it with landmarks or random
+/// features.
 #[test]
-fn approximations_near_the_whole() {
+fn approximations_converge_to_the_exact_values() {
     let d = 3;
     let (model, rows) = (model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 40, d), table(400, 4, d));
     let reference = table(50, 80, d);
@@ -596,24 +607,29 @@ fn approximations_near_the_whole() {
     let functional = |approximation| {
         Explainer::new(&model, game(approximation)).unwrap().functionals(&rows, &[1]).unwrap().remove(0)
     };
-    let whole = explain(&model, Approximation::Exact);
-    let distance = |found: &Explanation| {
-        let pairs = found.values.iter().zip(&whole.values);
-        let off: f64 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
-        (off / whole.values.iter().map(|v| v * v).sum::<f64>()).sqrt()
+    let exact = explain(&model, Approximation::Exact);
+    let distance = |explanation: &Explanation| {
+        let pairs = explanation.values.iter().zip(&exact.values);
+        let squared_error: f64 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
+        (squared_error / exact.values.iter().map(|v| v * v).sum::<f64>()).sqrt()
     };
-    let all = explain(&model, Approximation::Landmarks(80));
-    assert!(distance(&all) < 1e-5, "{}", distance(&all));
-    let [one, other] = [Approximation::Exact, Approximation::Landmarks(80)].map(functional);
-    assert!(largest_difference(one.data(), other.data()) < 1e-5);
+    let all_landmarks = explain(&model, Approximation::Landmarks(80));
+    assert!(distance(&all_landmarks) < 1e-5, "{}", distance(&all_landmarks));
+    let [exact_functional, other] = [Approximation::Exact, Approximation::Landmarks(80)].map(functional);
+    assert!(largest_difference(exact_functional.data(), other.data()) < 1e-5);
     for steps in
         [[5, 20, 60].map(Approximation::Landmarks), [30, 300, 3000].map(Approximation::RandomFeatures)]
     {
-        let found = steps.map(|step| explain(&model, step));
-        let off = [distance(&found[0]), distance(&found[1]), distance(&found[2])];
-        assert!(off[0] > off[1] && off[1] > off[2] && off[2] < 0.05, "{off:?}");
+        let explanations = steps.map(|step| explain(&model, step));
+        let distances = [distance(&explanations[0]), distance(&explanations[1]), distance(&explanations[2])];
         assert!(
-            found.iter().all(|e| e.certificate().unwrap().holds && e.provenance.run[3].value.contains(' '))
+            distances[0] > distances[1] && distances[1] > distances[2] && distances[2] < 0.05,
+            "{distances:?}"
+        );
+        assert!(
+            explanations
+                .iter()
+                .all(|e| e.certificate().unwrap().holds && e.provenance.run[3].value.contains(' '))
         );
     }
     // Each profile has a spectral density of its own.
@@ -627,11 +643,11 @@ fn approximations_near_the_whole() {
         }
         .into();
         let model = KernelExpansion { kernel, ..model.clone() };
-        let whole = explain(&model, Approximation::Exact);
+        let exact = explain(&model, Approximation::Exact);
         let near = explain(&model, Approximation::RandomFeatures(4000));
-        let size = whole.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        let size = exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         assert!(
-            whole.values.iter().zip(&near.values).all(|(a, b)| (a - b).abs() < 0.1 * size),
+            exact.values.iter().zip(&near.values).all(|(a, b)| (a - b).abs() < 0.1 * size),
             "{profile:?}"
         );
     }
@@ -646,37 +662,38 @@ fn approximations_near_the_whole() {
     }
 }
 
-/// A reference of several blocks of rows says what one block of the same rows says.
+/// A reference of several blocks of rows gives the values of one block of the same rows.
 #[test]
 fn approximations_take_the_reference_block_by_block() {
     let d = 3;
     let (model, rows) = (model(Kernel::gaussian(&[1.0, 1.2, 1.4]), 40, d), table(400, 4, d));
     let once = table(50, 80, d);
     let twice = |table: &Table| table.stack(table).unwrap();
-    let many = twice(&twice(&twice(&twice(&once))));
-    assert_eq!(many.rows(), 1280);
+    let repeated = twice(&twice(&twice(&twice(&once))));
+    assert_eq!(repeated.rows(), 1280);
     let explain = |reference: &Table, approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.01) };
         let game =
             Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
         let explainer = Explainer::new(&model, game).unwrap();
         // Many rows, whose products are taken in another order than those of few.
-        let all = explainer.explain(&table(300, 150, d)).unwrap().values;
-        let few = explainer.explain(&table(300, 4, d)).unwrap().values;
-        assert!(few.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-9));
-        (all, explainer.functionals(&rows, &[1]).unwrap().remove(0))
+        let all_values = explainer.explain(&table(300, 150, d)).unwrap().values;
+        let few_values = explainer.explain(&table(300, 4, d)).unwrap().values;
+        assert!(few_values.iter().zip(&all_values).all(|(a, b)| (a - b).abs() < 1e-9));
+        (all_values, explainer.functionals(&rows, &[1]).unwrap().remove(0))
     };
-    for (few, all, tolerance) in [
+    for (small_approximation, large_approximation, tolerance) in [
         (Approximation::RandomFeatures(50), Approximation::RandomFeatures(50), 1e-9),
         (Approximation::Exact, Approximation::Landmarks(1280), 1e-4),
     ] {
-        let (expected, found) = (explain(&once, few), explain(&many, all));
+        let (expected, actual) =
+            (explain(&once, small_approximation), explain(&repeated, large_approximation));
         assert!(
-            largest_difference(&expected.0, &found.0) < tolerance,
+            largest_difference(&expected.0, &actual.0) < tolerance,
             "{}",
-            largest_difference(&expected.0, &found.0)
+            largest_difference(&expected.0, &actual.0)
         );
-        assert!(largest_difference(expected.1.data(), found.1.data()) < tolerance);
+        assert!(largest_difference(expected.1.data(), actual.1.data()) < tolerance);
     }
     let matern = Stationary {
         profile: Profile::Matern32,
@@ -696,11 +713,10 @@ fn approximations_take_the_reference_block_by_block() {
             Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
         Explainer::new(&model, game).unwrap().explain(&rows).unwrap().values
     };
-    assert!(largest_difference(&explain(&once), &explain(&many)) < 1e-9);
+    assert!(largest_difference(&explain(&once), &explain(&repeated)) < 1e-9);
 }
 
-/// What the bound has to hold for: rows far from everything, one player, weights that are nearly nothing,
-/// constants.
+/// The bound in extreme cases: rows far from everything, one player, weights that are nearly 0, constants.
 #[test]
 fn the_bound_holds_at_the_edges() {
     let d = 3;

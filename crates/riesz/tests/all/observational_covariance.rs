@@ -17,30 +17,30 @@ use crate::observational::solve;
 
 const RIDGE: f64 = 0.05;
 
-fn close(a: &Matrix, b: &Matrix, what: &str) {
+fn close(a: &Matrix, b: &Matrix, label: &str) {
     let size = b.data().iter().fold(0.0_f64, |m, v| m.max(v.abs()));
     for (a, b) in a.data().iter().zip(b.data()) {
-        assert!((a - b).abs() < 1e-9 * size, "{what}: {a} {b}");
+        assert!((a - b).abs() < 1e-9 * size, "{label}: {a} {b}");
     }
 }
 
-/// The share of a coalition's worth that goes to player j by Shapley's formula.
+/// The weight of a coalition's value in the Shapley value of player j.
 fn share(mask: usize, j: usize, p: usize) -> f64 {
     let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
-    let others = (mask & !(1 << j)).count_ones() as usize;
-    let weight = factorial(others) * factorial(p - 1 - others) / factorial(p);
+    let size = (mask & !(1 << j)).count_ones() as usize;
+    let weight = factorial(size) * factorial(p - 1 - size) / factorial(p);
     if mask >> j & 1 == 1 { weight } else { -weight }
 }
 
-/// How alike two rows are in the columns that are marked.
-type Alike<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
+/// The similarity of two rows in the marked columns.
+type SimilarityFn<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 
 /// Rows that f is summed over, and weights by row and player: every coalition as a sum of values of f.
 struct Truth<'a> {
     reference: &'a Background,
     players: &'a [Vec<usize>],
-    /// What is conditioned with, between columns that are marked.
-    alike: Alike<'a>,
+    /// The similarity that is conditioned with, over the marked columns.
+    similarity: SimilarityFn<'a>,
     centred: bool,
     /// Whether the kernel has a factor a player.
     factors: bool,
@@ -53,50 +53,54 @@ impl Truth<'_> {
         let w: Vec<f64> = raw.iter().map(|w| w / total).collect();
         let reference: Vec<Vec<f64>> = (0..w.len()).map(|b| self.reference.rows.row(b)).collect();
         let p = self.players.len();
-        let (mut at, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
+        let (mut points, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
         for r in 0..rows.rows() {
             let x = rows.row(r);
             for mask in 0..1_usize << p {
-                let given: Vec<bool> = (0..x.len())
+                let present: Vec<bool> = (0..x.len())
                     .map(|c| {
-                        self.players.iter().zip(0..).any(|(own, j)| mask >> j & 1 == 1 && own.contains(&c))
+                        self.players
+                            .iter()
+                            .zip(0..)
+                            .any(|(player, j)| mask >> j & 1 == 1 && player.contains(&c))
                     })
                     .collect();
-                let mut worth: Vec<(Vec<f64>, f64)> = Vec::new();
+                let mut weighted_rows: Vec<(Vec<f64>, f64)> = Vec::new();
                 if mask == (1 << p) - 1 {
-                    worth.push((x.clone(), 1.0));
+                    weighted_rows.push((x.clone(), 1.0));
                 } else if mask == 0 {
-                    worth.extend(reference.iter().cloned().zip(w.iter().copied()));
+                    weighted_rows.extend(reference.iter().cloned().zip(w.iter().copied()));
                 } else {
-                    let k = |u: &[f64], v: &[f64]| (self.alike)(&given, u, v);
+                    let k = |u: &[f64], v: &[f64]| (self.similarity)(&present, u, v);
                     let system = (0..w.len()).map(|b| {
                         let mut row: Vec<f64> = reference.iter().map(|c| k(&reference[b], c)).collect();
                         row[b] += RIDGE / w[b];
                         row
                     });
-                    let own = solve(system.collect(), reference.iter().map(|c| k(c, &x)).collect());
-                    let missing = 1.0 - own.iter().sum::<f64>();
-                    for (b, own) in own.into_iter().enumerate() {
+                    let conditional_weights =
+                        solve(system.collect(), reference.iter().map(|c| k(c, &x)).collect());
+                    let missing = 1.0 - conditional_weights.iter().sum::<f64>();
+                    for (b, row_weight) in conditional_weights.into_iter().enumerate() {
                         let mut row = reference[b].clone();
                         if self.factors {
-                            (0..x.len()).filter(|&c| given[c]).for_each(|c| row[c] = x[c]);
+                            (0..x.len()).filter(|&c| present[c]).for_each(|c| row[c] = x[c]);
                         }
-                        worth.push((row, own));
+                        weighted_rows.push((row, row_weight));
                         if self.centred {
-                            worth.push((reference[b].clone(), missing * w[b]));
+                            weighted_rows.push((reference[b].clone(), missing * w[b]));
                         }
                     }
                 }
-                for (row, weight) in worth {
+                for (row, weight) in weighted_rows {
                     for j in 0..p {
-                        weights[r * p + j].push((at.len(), share(mask, j, p) * weight));
+                        weights[r * p + j].push((points.len(), share(mask, j, p) * weight));
                     }
-                    at.push(row);
+                    points.push(row);
                 }
             }
         }
-        let sparse = Sparse::from_columns(at.len(), weights).unwrap();
-        posterior.weighted_sum_functionals(&Table::from_rows(&at).unwrap(), &sparse).unwrap()
+        let sparse = Sparse::from_columns(points.len(), weights).unwrap();
+        posterior.weighted_sum_functionals(&Table::from_rows(&points).unwrap(), &sparse).unwrap()
     }
 }
 
@@ -105,13 +109,14 @@ impl Truth<'_> {
 #[test]
 fn covariances_are_those_of_sums_over_coalitions() {
     let mut s = Stream(41);
-    let one = |profile, j| stationary(profile, j, 1.3);
+    let factor = |profile, j| stationary(profile, j, 1.3);
     let linear = Kernel::from(Linear { columns: vec![0], center: vec![0.3], scale: vec![1.0] });
-    let own = one(Profile::Gaussian, 0)
-        * one(Profile::Matern32, 1)
-        * one(Profile::Gaussian, 2)
-        * one(Profile::Exponential, 3);
-    let several = own.clone() + 0.5 * (linear * one(Profile::Gaussian, 2)) + 0.2 * Kernel::constant(1.0);
+    let product = factor(Profile::Gaussian, 0)
+        * factor(Profile::Matern32, 1)
+        * factor(Profile::Gaussian, 2)
+        * factor(Profile::Exponential, 3);
+    let several =
+        product.clone() + 0.5 * (linear * factor(Profile::Gaussian, 2)) + 0.2 * Kernel::constant(1.0);
     let tied = Kernel::from(Polynomial {
         columns: vec![0, 1, 2, 3],
         center: vec![0.0; 4],
@@ -127,7 +132,8 @@ fn covariances_are_those_of_sums_over_coalitions() {
     };
     let conditioning = (0..4).map(|j| stationary(Profile::Exponential, j, 1.7));
     let conditioning = conditioning.reduce(|a, b| a * b).unwrap();
-    for (name, kernel, factors) in [("one", own, true), ("several", several, true), ("tied", tied, false)] {
+    for (name, kernel, factors) in [("one", product, true), ("several", several, true), ("tied", tied, false)]
+    {
         let (x, rows) = (s.normals(20, 4), s.normals(2, 4));
         let y = Matrix::from_row_major(20, 2, (0..40).map(|_| s.signed()).collect());
         let fit = GaussianProcess::new(kernel, 0.3).fit(&x, &y).unwrap();
@@ -148,14 +154,19 @@ fn covariances_are_those_of_sums_over_coalitions() {
                     .unwrap()
                     .with_posterior(Some(&fit.covariance))
                     .unwrap();
-                let found = explainer.posterior_functionals(&rows).unwrap();
-                let truth =
-                    Truth { reference: &reference, players: &players, alike: &laplacian, centred, factors };
+                let functionals = explainer.posterior_functionals(&rows).unwrap();
+                let truth = Truth {
+                    reference: &reference,
+                    players: &players,
+                    similarity: &laplacian,
+                    centred,
+                    factors,
+                };
                 let truth = truth.functionals(&posterior, &rows);
-                let what = format!("{name} {p} {centred}");
-                close(&found.prior_scale, &truth.prior_scale, &what);
-                close(&found.columns, &truth.columns, &what);
-                assert!(found.constants.iter().all(|c| *c == 0.0));
+                let label = format!("{name} {p} {centred}");
+                close(&functionals.prior_scale, &truth.prior_scale, &label);
+                close(&functionals.columns, &truth.columns, &label);
+                assert!(functionals.constants.iter().all(|c| *c == 0.0));
                 // The means are the values, and explanations say of each row what the joint covariance says
                 // of it.
                 let explained = explainer.explain(&rows).unwrap();
@@ -164,17 +175,20 @@ fn covariances_are_those_of_sums_over_coalitions() {
                     explained.uncertainty.as_ref().unwrap().source,
                     Some(UncertaintySource::Posterior)
                 );
-                let (means, joint) = (posterior.mean_of(&found), posterior.covariance(&truth));
+                let (means, joint) = (posterior.mean_of(&functionals), posterior.covariance(&truth));
                 for (r, o) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                    let own = explained.covariance(r, o).unwrap();
+                    let covariance = explained.covariance(r, o).unwrap();
                     for j in 0..p {
                         assert!(
                             (means[(r * p + j, o)] - explained.row_values(r, o)[j]).abs() < 1e-9,
-                            "{what}"
+                            "{label}"
                         );
                         for l in 0..p {
                             let truth = joint[o][(r * p + j, r * p + l)];
-                            assert!((own[j * p + l] - truth).abs() < 1e-9 * truth.abs().max(0.1), "{what}");
+                            assert!(
+                                (covariance[j * p + l] - truth).abs() < 1e-9 * truth.abs().max(0.1),
+                                "{label}"
+                            );
                         }
                     }
                 }
@@ -183,8 +197,7 @@ fn covariances_are_those_of_sums_over_coalitions() {
     }
 }
 
-/// Functions drawn from a Gaussian process are explained one by one, which knows nothing of covariances: a
-/// model of as many outputs.
+/// Covariances against those of the explanations of functions drawn from a Gaussian process, one output each.
 #[test]
 fn covariances_are_those_of_draws() {
     let mut s = Stream(43);
@@ -205,21 +218,22 @@ fn covariances_are_those_of_draws() {
     let mixed = (1..1 << d).flat_map(|mask| (0..3).map(move |b| (mask, b))).map(|(mask, b)| {
         (0..d).map(|j| if mask >> j & 1 == 1 { row.get(0, j) } else { reference.get(b, j) }).collect()
     });
-    let mut at: Vec<Vec<f64>> = mixed.filter(|own: &Vec<f64>| *own != row.row(0)).collect();
-    at.extend((0..3).map(|b| reference.row(b)).chain([row.row(0)]));
-    let at = Table::from_rows(&at).unwrap();
+    let mut points: Vec<Vec<f64>> = mixed.filter(|point: &Vec<f64>| *point != row.row(0)).collect();
+    points.extend((0..3).map(|b| reference.row(b)).chain([row.row(0)]));
+    let table = Table::from_rows(&points).unwrap();
     let posterior = fit.posterior();
-    let drawn = posterior.sample(&posterior.functionals_at(&at).unwrap(), draws, 7).unwrap();
-    let gram = Cholesky::new(kernel.gram(&at), "gram matrix").unwrap();
+    let drawn = posterior.sample(&posterior.functionals_at(&table).unwrap(), draws, 7).unwrap();
+    let gram = Cholesky::new(kernel.gram(&table), "gram matrix").unwrap();
     let functions =
-        KernelExpansion::new(kernel, at, gram.solve(drawn.values[0].clone()), vec![0.0; draws]).unwrap();
-    let each = Explainer::new(&functions, game.clone()).unwrap().explain(&row).unwrap();
+        KernelExpansion::new(kernel, table, gram.solve(drawn.values[0].clone()), vec![0.0; draws]).unwrap();
+    let explained_draws = Explainer::new(&functions, game.clone()).unwrap().explain(&row).unwrap();
     let explainer = Explainer::new(&fit.model, Question::from(game).with_covariance()).unwrap();
-    let found = explainer.with_posterior(Some(&fit.covariance)).unwrap().explain(&row).unwrap();
-    let covariance = found.covariance(0, 0).unwrap();
+    let explanation = explainer.with_posterior(Some(&fit.covariance)).unwrap().explain(&row).unwrap();
+    let covariance = explanation.covariance(0, 0).unwrap();
     for (j, l) in (0..d).flat_map(|j| (0..d).map(move |l| (j, l))) {
-        let off = |o: usize, k: usize| each.row_values(0, o)[k] - found.row_values(0, 0)[k];
-        let product = |o: usize| off(o, j) * off(o, l);
+        let deviation =
+            |o: usize, k: usize| explained_draws.row_values(0, o)[k] - explanation.row_values(0, 0)[k];
+        let product = |o: usize| deviation(o, j) * deviation(o, l);
         let mean = (0..draws).map(product).sum::<f64>() / draws as f64;
         let size = covariance[j * d + j] * covariance[l * d + l] + covariance[j * d + l].powi(2);
         let error = (size / draws as f64).sqrt();
@@ -238,16 +252,16 @@ fn estimates_and_many_features_are_refused() {
         let question = Question { budget, ..Question::from(Game::observational(&fit.model)) };
         let explainer = Explainer::new(&fit.model, question.with_covariance()).unwrap();
         let joint = explainer.posterior_functionals(&x.select_rows(&[0])).map(|_| ());
-        let own = explainer.with_posterior(Some(&fit.covariance)).map(|_| ());
-        assert_eq!(joint.as_ref().err().map(|e| e.to_string()), own.err().map(|e| e.to_string()));
+        let rowwise = explainer.with_posterior(Some(&fit.covariance)).map(|_| ());
+        assert_eq!(joint.as_ref().err().map(|e| e.to_string()), rowwise.err().map(|e| e.to_string()));
         joint.err().map(|e| e.to_string()).unwrap_or_default()
     };
     let mut refused = refused;
-    let few = Budget { coalitions: 13, ..Budget::default() };
-    assert!(refused(4, few).contains("more than 13 coalitions"));
-    let sure = Budget { std_error: Some(0.1), ..Budget::default() };
-    assert!(refused(4, sure).contains("a standard error was asked for"));
-    let all = Budget { coalitions: 1 << 13, ..Budget::default() };
-    assert!(refused(13, all).contains("up to 12 features, and here are 13: group them"));
+    let small_budget = Budget { coalitions: 13, ..Budget::default() };
+    assert!(refused(4, small_budget).contains("more than 13 coalitions"));
+    let error_budget = Budget { std_error: Some(0.1), ..Budget::default() };
+    assert!(refused(4, error_budget).contains("a standard error was asked for"));
+    let large_budget = Budget { coalitions: 1 << 13, ..Budget::default() };
+    assert!(refused(13, large_budget).contains("up to 12 features, and here are 13: group them"));
     assert_eq!(refused(4, Budget { coalitions: 14, ..Budget::default() }), "");
 }

@@ -1,5 +1,4 @@
-//! Tests by orthogonal factors: against their definition in plain code, and by simulation: no feature hides
-//! another, and those that are alike are not named.
+//! Tests with orthogonal factors, against their definition and by simulation of their power and level.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -12,34 +11,38 @@ use riesz::{Error, Kernel, Players, Table};
 use crate::common::{Stream, Terms};
 use crate::discrepancy::{ESTIMATORS, RUNS, drawn, kernel, level, rows, settings, terms};
 
-/// By term its scale, and by player k̃ between all rows.
+/// For each term its scale and, for each player, the centred kernel k̃ between all rows.
 type Centred = Vec<(f64, Vec<Option<Vec<Vec<f64>>>>)>;
 
-/// Centred by all rows, as the definition says.
-fn centred(all: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centred {
-    let n = all.len();
-    let own = |factors: &[(usize, Kernel)], player: &[usize]| -> Option<Vec<Vec<f64>>> {
-        let of: Vec<&Kernel> = factors.iter().filter(|(j, _)| player.contains(j)).map(|(_, k)| k).collect();
-        if of.is_empty() {
+/// The kernels of the players, centred over all rows by the definition.
+fn centred(points: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centred {
+    let n = points.len();
+    let player_kernel = |factors: &[(usize, Kernel)], player: &[usize]| -> Option<Vec<Vec<f64>>> {
+        let kernels: Vec<&Kernel> =
+            factors.iter().filter(|(j, _)| player.contains(j)).map(|(_, k)| k).collect();
+        if kernels.is_empty() {
             return None;
         }
-        let k: Vec<Vec<f64>> = all
+        let k: Vec<Vec<f64>> = points
             .iter()
-            .map(|u| all.iter().map(|v| of.iter().map(|f| f.eval(u, v)).product()).collect())
+            .map(|u| points.iter().map(|v| kernels.iter().map(|f| f.eval(u, v)).product()).collect())
             .collect();
         let means: Vec<f64> = k.iter().map(|row| row.iter().sum::<f64>() / n as f64).collect();
         let mean = means.iter().sum::<f64>() / n as f64;
-        let spread = (0..n).map(|i| k[i][i]).sum::<f64>() / n as f64 - mean;
+        let variance = (0..n).map(|i| k[i][i]).sum::<f64>() / n as f64 - mean;
         // A factor of a column that is the same in all rows, which few rows of levels can be, is 0 when it is
         // centred.
-        let spread = if spread < 1e-14 { f64::INFINITY } else { spread };
+        let variance = if variance < 1e-14 { f64::INFINITY } else { variance };
         Some(
             (0..n)
-                .map(|i| (0..n).map(|j| (k[i][j] - means[i] - means[j] + mean) / spread).collect())
+                .map(|i| (0..n).map(|j| (k[i][j] - means[i] - means[j] + mean) / variance).collect())
                 .collect(),
         )
     };
-    terms.iter().map(|(scale, factors)| (*scale, players.iter().map(|p| own(factors, p)).collect())).collect()
+    terms
+        .iter()
+        .map(|(scale, factors)| (*scale, players.iter().map(|p| player_kernel(factors, p)).collect()))
+        .collect()
 }
 
 /// Sums over pairs of rows by order: of one, of two players (those present), and of more (all).
@@ -51,18 +54,18 @@ fn orders(
 ) -> [f64; 3] {
     let mut sums = [0.0; 3];
     for (scale, players) in centred {
-        let own: Vec<&Vec<Vec<f64>>> =
+        let matrices: Vec<&Vec<Vec<f64>>> =
             players.iter().enumerate().filter(|(p, _)| present(*p)).filter_map(|(_, k)| k.as_ref()).collect();
         for i in 0..n {
             for j in 0..n {
-                let f: Vec<f64> = own.iter().map(|k| k[i][j]).collect();
-                let one: f64 = f.iter().sum();
+                let f: Vec<f64> = matrices.iter().map(|k| k[i][j]).collect();
+                let first_order: f64 = f.iter().sum();
                 let mut two = 0.0;
                 for a in 0..f.len() {
                     two += f[a + 1..].iter().map(|b| f[a] * b).sum::<f64>();
                 }
-                let all: f64 = f.iter().map(|v| 1.0 + v).product::<f64>() - 1.0;
-                for (sum, v) in sums.iter_mut().zip([one, two, all - one - two]) {
+                let full: f64 = f.iter().map(|v| 1.0 + v).product::<f64>() - 1.0;
+                for (sum, v) in sums.iter_mut().zip([first_order, two, full - first_order - two]) {
                     *sum += scale * w(i, j) * v;
                 }
             }
@@ -71,35 +74,35 @@ fn orders(
     sums
 }
 
-fn check(found: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64, n: usize) {
-    let attributions = found.attributions.as_ref().unwrap();
-    let (values, alone) = (&attributions.explanation.values, attributions.alone.as_ref().unwrap());
+fn check(result: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64, n: usize) {
+    let attributions = result.attributions.as_ref().unwrap();
+    let (values, marginal) = (&attributions.explanation.values, attributions.marginal.as_ref().unwrap());
     let p = values.len();
-    let close = |a: f64, b: f64, what: &str| {
-        assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{what}: {a} {b}");
+    let close = |a: f64, b: f64, label: &str| {
+        assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{label}: {a} {b}");
     };
-    let [one, two, more] = orders(centred, w, n, &|_| true);
-    close(found.statistic, one + two, "statistic");
-    match &attributions.beyond {
-        Some(beyond) => close(beyond.statistic, more, "beyond"),
+    let [first_order, two, higher_order] = orders(centred, w, n, &|_| true);
+    close(result.statistic, first_order + two, "statistic");
+    match &attributions.higher_order {
+        Some(remainder) => close(remainder.statistic, higher_order, "beyond"),
         None => assert!(p < 3),
     }
     let expected = shapley(p, |coalition| {
-        let [one, two, _] = orders(centred, w, n, &|j| coalition[j]);
-        one + two
+        let [first_order, two, _] = orders(centred, w, n, &|j| coalition[j]);
+        first_order + two
     });
     let bound = attributions.explanation.certificate().unwrap();
     assert!(bound.holds, "{bound:?}");
     for j in 0..p {
         close(values[j], expected[j], "value");
         assert!((values[j] - expected[j]).abs() <= bound.bound + 1e-12);
-        close(alone.values[j], orders(centred, w, n, &|l| l == j)[0], "alone");
+        close(marginal.values[j], orders(centred, w, n, &|l| l == j)[0], "alone");
     }
     let interactions = attributions.interactions.as_ref().unwrap();
     for j in 0..p {
         for l in 0..p {
             let expected = match j == l {
-                true => alone.values[j],
+                true => marginal.values[j],
                 false => orders(centred, w, n, &|k| k == j || k == l)[1] / 2.0,
             };
             close(interactions.values[(j, l)], expected, "pair");
@@ -113,7 +116,7 @@ fn check(found: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64,
     );
 }
 
-fn asked(groups: Option<Players>) -> TestSettings {
+fn attribution_settings(groups: Option<Players>) -> TestSettings {
     TestSettings { groups, attribute: AttributionRequest::Values, interactions: true, ..settings(0, 0) }
 }
 
@@ -124,33 +127,33 @@ proptest! {
     fn two_samples_follow_the_definition(
         seed in any::<u64>(), d in 1..6_usize, n in 4..14_usize, m in 4..14_usize, count in 1..3_usize, which in 0..4_usize,
     ) {
-        let (x, z, own, groups, players) = drawn(seed, d, [n, m], count);
+        let (x, z, kernel_terms, groups, players) = drawn(seed, d, [n, m], count);
         let estimator = ESTIMATORS[which];
         let players: Vec<Vec<usize>> = players.players().iter().map(|p| p.columns.clone()).collect();
-        let found = TwoSampleTest { kernels: vec![kernel(&own)], estimator, settings: asked(groups) }.run(&x, &z).unwrap();
+        let result = TwoSampleTest { kernels: vec![kernel(&kernel_terms)], estimator, settings: attribution_settings(groups) }.run(&x, &z).unwrap();
         // In blocks, only the rows that are used centre.
         let q = match estimator { MmdEstimator::Block(q) => q, _ => 1 };
         let blocks = n.min(m) / q;
         let (n, m) = if q > 1 { (q * blocks, q * blocks) } else { (n, m) };
-        let all: Vec<Vec<f64>> = rows(&x)[..n].iter().chain(&rows(&z)[..m]).cloned().collect();
+        let pooled: Vec<Vec<f64>> = rows(&x)[..n].iter().chain(&rows(&z)[..m]).cloned().collect();
         let w = |i: usize, j: usize| {
             let (a, b) = (i < n, j < n);
             let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
             let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
-            let own = if a == b { 1.0 } else { -1.0 };
-            let (at, other) = (if a { i } else { i - n }, if b { j } else { j - n });
+            let sign = if a == b { 1.0 } else { -1.0 };
+            let (position, other) = (if a { i } else { i - n }, if b { j } else { j - n });
             match estimator {
-                MmdEstimator::Block(q) if at / q != other / q || at == other => 0.0,
-                MmdEstimator::Block(q) => own / (blocks * q * (q - 1)) as f64,
+                MmdEstimator::Block(q) if position / q != other / q || position == other => 0.0,
+                MmdEstimator::Block(q) => sign / (blocks * q * (q - 1)) as f64,
                 _ if a != b => -1.0 / (n * m) as f64,
                 MmdEstimator::Unbiased if i == j => 0.0,
                 _ => 1.0 / pairs(if a { n } else { m }),
             }
         };
-        check(&found, &centred(&all, &own, &players), &w, n + m);
+        check(&result, &centred(&pooled, &kernel_terms, &players), &w, n + m);
         if estimator == MmdEstimator::Biased {
-            let found = found.attributions.unwrap();
-            prop_assert!(found.explanation.values.iter().chain(&found.alone.unwrap().values).all(|v| *v > -1e-10));
+            let attributions = result.attributions.unwrap();
+            prop_assert!(attributions.explanation.values.iter().chain(&attributions.marginal.unwrap().values).all(|v| *v > -1e-10));
         }
     }
 
@@ -159,17 +162,17 @@ proptest! {
         seed in any::<u64>(), d in 1..6_usize, n in 5..16_usize, count in 1..3_usize,
     ) {
         let mut s = Stream(seed);
-        let (x, y, own, target) = (s.normals_and_levels(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
+        let (x, y, kernel_terms, target) = (s.normals_and_levels(n, d), s.normals(n, 2), terms(count, d, &mut s), terms(2, 2, &mut s));
         let target = kernel(&target);
         let test = IndependenceTest {
-            kernels: vec![kernel(&own)], target_kernel: Some(target.clone()), settings: asked(None), ..IndependenceTest::default()
+            kernels: vec![kernel(&kernel_terms)], target_kernel: Some(target.clone()), settings: attribution_settings(None), ..IndependenceTest::default()
         };
         let l: Vec<Vec<f64>> = rows(&y).iter().map(|u| rows(&y).iter().map(|v| target.eval(u, v)).collect()).collect();
         let mean = |i: usize| l[i].iter().sum::<f64>() / n as f64;
-        let all = (0..n).map(mean).sum::<f64>() / n as f64;
-        let w = |i: usize, j: usize| (l[i][j] - mean(i) - mean(j) + all) / ((n - 1) * (n - 1)) as f64;
+        let grand_mean = (0..n).map(mean).sum::<f64>() / n as f64;
+        let w = |i: usize, j: usize| (l[i][j] - mean(i) - mean(j) + grand_mean) / ((n - 1) * (n - 1)) as f64;
         let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
-        check(&test.run(&x, &y).unwrap(), &centred(&rows(&x), &own, &players), &w, n);
+        check(&test.run(&x, &y).unwrap(), &centred(&rows(&x), &kernel_terms, &players), &w, n);
     }
 }
 
@@ -182,7 +185,7 @@ fn power(
     kernels: &[Kernel],
     factors: FactorKind,
 ) -> (Vec<f64>, Vec<f64>, f64) {
-    let (mut values, mut alone, mut beyond) = (vec![0.0; d], vec![0.0; d], 0.0);
+    let (mut values, mut marginal, mut higher_order) = (vec![0.0; d], vec![0.0; d], 0.0);
     for seed in 0..runs {
         let mut s = Stream(seed);
         let [x, z] = draw(&mut s);
@@ -191,19 +194,19 @@ fn power(
             settings: TestSettings { factors, ..settings(99, seed) },
             ..TwoSampleTest::default()
         };
-        let found = test.run(&x, &z).unwrap().attributions.unwrap();
+        let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
         let add = |out: &mut [f64], p: &[f64]| {
             out.iter_mut().zip(p).for_each(|(out, p)| *out += f64::from(u8::from(*p <= 0.05)) / runs as f64);
         };
-        add(&mut values, &found.significance.unwrap().pvalues);
-        if let Some(own) = found.alone {
-            add(&mut alone, &own.pvalues.unwrap());
+        add(&mut values, &attributions.significance.unwrap().pvalues);
+        if let Some(marginal_test) = attributions.marginal {
+            add(&mut marginal, &marginal_test.pvalues.unwrap());
         }
-        if let Some(own) = found.beyond {
-            add(std::slice::from_mut(&mut beyond), &[own.pvalue.unwrap()]);
+        if let Some(order_test) = attributions.higher_order {
+            add(std::slice::from_mut(&mut higher_order), &[order_test.pvalue.unwrap()]);
         }
     }
-    (values, alone, beyond)
+    (values, marginal, higher_order)
 }
 
 fn changed(s: &mut Stream, change: impl Fn(&mut [f64; 4])) -> Table {
@@ -218,8 +221,8 @@ fn changed(s: &mut Stream, change: impl Fn(&mut [f64; 4])) -> Table {
 }
 
 /// Correlates two columns.
-fn tie(row: &mut [f64; 4], j: usize, l: usize, by: f64) {
-    row[l] = by * row[j] + (1.0 - by * by).sqrt() * row[l];
+fn tie(row: &mut [f64; 4], j: usize, l: usize, correlation: f64) {
+    row[l] = correlation * row[j] + (1.0 - correlation * correlation).sqrt() * row[l];
 }
 
 /// x0 differs strongly and x1 weakly: with the published factors and short length scales x1 is never found,
@@ -235,24 +238,27 @@ fn a_strong_feature_does_not_hide_a_weak_one() {
             changed(s, |_| ()),
         ]
     };
-    let (values, alone, _) = power(100, 4, draw, &[], FactorKind::Orthogonal);
-    assert!(values[0] > 0.99 && values[1] > 0.6 && alone[1] > 0.75, "{values:?} {alone:?}");
+    let (values, marginal, _) = power(100, 4, draw, &[], FactorKind::Orthogonal);
+    assert!(values[0] > 0.99 && values[1] > 0.6 && marginal[1] > 0.75, "{values:?} {marginal:?}");
     assert!(values[2] < 0.13 && values[3] < 0.13, "{values:?}");
     let short = [Kernel::gaussian(&[1.0; 4])];
-    let (values, alone, _) = power(40, 4, draw, &short, FactorKind::Orthogonal);
-    assert!(values[1] > 0.4 && alone[1] > 0.6, "{values:?} {alone:?}");
+    let (values, marginal, _) = power(40, 4, draw, &short, FactorKind::Orthogonal);
+    assert!(values[1] > 0.4 && marginal[1] > 0.6, "{values:?} {marginal:?}");
     let (values, ..) = power(40, 4, draw, &short, FactorKind::Product);
     assert!(values[1] < 0.05, "{values:?}");
 }
 
-/// Samples that differ in a dependence alone: no feature shows it alone, both have it, and those that stand
-/// by do not.
+/// Samples that differ only in the dependence of two features: these are found together, and no other feature
+/// is.
 #[test]
 fn a_difference_in_dependence_is_found() {
     let draw = |s: &mut Stream| [changed(s, |row| tie(row, 0, 1, 0.8)), changed(s, |_| ())];
-    let (values, alone, _) = power(100, 4, draw, &[], FactorKind::Orthogonal);
+    let (values, marginal, _) = power(100, 4, draw, &[], FactorKind::Orthogonal);
     assert!(values[0] > 0.75 && values[1] > 0.75, "{values:?}");
-    assert!(values[2] < 0.13 && values[3] < 0.13 && alone.iter().all(|p| *p < 0.13), "{values:?} {alone:?}");
+    assert!(
+        values[2] < 0.13 && values[3] < 0.13 && marginal.iter().all(|p| *p < 0.13),
+        "{values:?} {marginal:?}"
+    );
 }
 
 /// Dependence that both samples share is no difference, though another feature differs.
@@ -271,27 +277,28 @@ fn bystanders_are_not_named() {
     assert!(values[0] > 0.99 && values[1..].iter().all(|p| *p < 0.13), "{values:?}");
 }
 
-/// The sign of one column is that of the product of two others: alike in all margins and pairs.
+/// The sign of one column is that of the product of two others: all margins and pairs have equal
+/// distributions.
 #[test]
-fn what_only_three_show_is_said_as_one_number() {
+fn higher_order_differences_are_one_number() {
     let parity = |row: &mut [f64; 4]| row[2] = row[2].abs() * (row[0] * row[1]).signum();
     let draw = |s: &mut Stream| [changed(s, parity), changed(s, |_| ())];
-    let (values, _, beyond) = power(60, 4, draw, &[], FactorKind::Orthogonal);
-    assert!(beyond > 0.8, "{beyond}");
+    let (values, _, higher_order) = power(60, 4, draw, &[], FactorKind::Orthogonal);
+    assert!(higher_order > 0.8, "{higher_order}");
     assert!(values.iter().all(|p| *p < 0.2), "{values:?}");
 }
 
-/// p-values of features alone and of what three or more show, where there is nothing to find.
+/// Levels of the p-values of single features and of interactions of three or more, where the null is true.
 #[test]
 fn all_pvalues_keep_their_level() {
     let run = |seed: u64, which: usize| {
         let mut s = Stream(seed);
         let (x, z) = (s.normals(14, 3), s.normals(20, 3));
         let test = TwoSampleTest { settings: settings(99, seed), ..TwoSampleTest::default() };
-        let found = test.run(&x, &z).unwrap().attributions.unwrap();
+        let attributions = test.run(&x, &z).unwrap().attributions.unwrap();
         match which {
-            0 => found.alone.unwrap().pvalues.unwrap()[1],
-            _ => found.beyond.unwrap().pvalue.unwrap(),
+            0 => attributions.marginal.unwrap().pvalues.unwrap()[1],
+            _ => attributions.higher_order.unwrap().pvalue.unwrap(),
         }
     };
     level(RUNS, false, |seed| run(seed, 0));
@@ -312,16 +319,19 @@ fn blocks_keep_their_level() {
 
 /// A constant column, one group of all, kernels without factors, many columns.
 #[test]
-fn what_has_nothing_to_be_centred() {
+fn degenerate_columns_groups_and_kernels() {
     let mut s = Stream(3);
     let with = |c: f64, s: &mut Stream| {
         Table::from_rows(&(0..30).map(|_| [s.normal(), c]).collect::<Vec<_>>()).unwrap()
     };
     let (x, z) = (with(3.0, &mut s), with(3.0, &mut s));
-    let found = TwoSampleTest { settings: settings(99, 0), ..TwoSampleTest::default() }.run(&x, &z).unwrap();
-    let found = found.attributions.unwrap();
-    assert_eq!((found.explanation.values[1], found.significance.unwrap().pvalues[1]), (0.0, 1.0));
-    assert_eq!(found.beyond, None);
+    let result = TwoSampleTest { settings: settings(99, 0), ..TwoSampleTest::default() }.run(&x, &z).unwrap();
+    let attributions = result.attributions.unwrap();
+    assert_eq!(
+        (attributions.explanation.values[1], attributions.significance.unwrap().pvalues[1]),
+        (0.0, 1.0)
+    );
+    assert_eq!(attributions.higher_order, None);
 
     // Joined by a polynomial: one factor if both columns are one player; without attributions the kernel as
     // it is.
@@ -341,8 +351,8 @@ fn what_has_nothing_to_be_centred() {
     let (x, z) = (s.normals(6, 3000), s.normals(6, 3000));
     let estimator = MmdEstimator::Biased;
     let wide = TwoSampleTest { estimator, settings: settings(9, 0), ..TwoSampleTest::default() };
-    let found = wide.run(&x, &z).unwrap();
-    assert!(found.statistic.is_finite() && found.attributions.unwrap().beyond.is_none());
+    let result = wide.run(&x, &z).unwrap();
+    assert!(result.statistic.is_finite() && result.attributions.unwrap().higher_order.is_none());
 }
 
 /// An offset of a million hides nothing from a centred factor.
@@ -366,8 +376,8 @@ fn offsets_do_not_take_the_power() {
 /// binomial distribution allow.
 fn rarely(runs: u64, run: impl Fn(u64) -> f64) {
     let rejected = (0..runs).filter(|&seed| run(seed) <= 0.01).count() as f64;
-    let most = 0.01 * runs as f64 + 3.0 * (0.01 * 0.99 * runs as f64).sqrt();
-    assert!(rejected <= most, "{rejected} of {runs}");
+    let limit = 0.01 * runs as f64 + 3.0 * (0.01 * 0.99 * runs as f64).sqrt();
+    assert!(rejected <= limit, "{rejected} of {runs}");
 }
 
 /// Samples of very different sizes, in which most relabellings tie: weights of few rows must not be
@@ -387,19 +397,24 @@ fn a_sample_of_two_among_hundreds() {
                 let settings = TestSettings { factors, ..settings(99, seed) };
                 let test =
                     TwoSampleTest { kernels: vec![equal.clone()], settings, ..TwoSampleTest::default() };
-                let found = test.run(&x, &z).unwrap();
+                let result = test.run(&x, &z).unwrap();
                 if factors == FactorKind::Product {
                     // In whole numbers: pairs of ones among all pairs.
-                    let ones = |t: &Table| t.column(0).iter().sum::<f64>();
-                    let (a, b) = (ones(&x), ones(&z));
+                    let n_ones = |t: &Table| t.column(0).iter().sum::<f64>();
+                    let (a, b) = (n_ones(&x), n_ones(&z));
                     let (n, m) = (n as f64, m as f64);
                     let pairs = a * (a - 1.0) / (n * (n - 1.0)) + b * (b - 1.0) / (m * (m - 1.0))
                         - 2.0 * a * b / (n * m);
                     let truth = 2.0 * pairs * (1.0 - (-0.5_f64).exp());
-                    let bound = found.attributions.as_ref().unwrap().explanation.certificate().unwrap().bound;
-                    assert!((found.statistic - truth).abs() <= bound, "{} {truth} {bound}", found.statistic);
+                    let bound =
+                        result.attributions.as_ref().unwrap().explanation.certificate().unwrap().bound;
+                    assert!(
+                        (result.statistic - truth).abs() <= bound,
+                        "{} {truth} {bound}",
+                        result.statistic
+                    );
                 }
-                found.pvalue.unwrap()
+                result.pvalue.unwrap()
             });
         }
     }
@@ -423,10 +438,9 @@ fn an_aggregated_test_of_six_rows_keeps_its_level() {
     }
 }
 
-/// The weights of HSIC, kernels centred, lose to rounding what the bound must know: against one without
-/// cancellation.
+/// The bound covers rounding in the centring of HSIC weights, against centring without cancellation.
 #[test]
-fn the_bound_knows_what_centring_loses() {
+fn the_bound_covers_rounding_of_centring() {
     for seed in 0..50 {
         let mut s = Stream(seed);
         let (n, wide) = (8, 10_f64.powf(1.0 + 4.0 * s.uniform()));
@@ -436,12 +450,12 @@ fn the_bound_knows_what_centring_loses() {
             .map(|i| (0..n).map(|j| (-((y.get(i, 0) - y.get(j, 0)) / wide).powi(2) / 2.0).exp_m1()).collect())
             .collect();
         let mean = |i: usize| l[i].iter().sum::<f64>() / n as f64;
-        let all = (0..n).map(mean).sum::<f64>() / n as f64;
+        let grand_mean = (0..n).map(mean).sum::<f64>() / n as f64;
         let kernel = Kernel::gaussian(&[1.0, 1.0]);
         let mut truth = 0.0;
         for i in 0..n {
             for j in 0..n {
-                let w = (l[i][j] - mean(i) - mean(j) + all) / ((n - 1) * (n - 1)) as f64;
+                let w = (l[i][j] - mean(i) - mean(j) + grand_mean) / ((n - 1) * (n - 1)) as f64;
                 truth += w * kernel.eval(&x.row(i), &x.row(j));
             }
         }
@@ -451,9 +465,9 @@ fn the_bound_knows_what_centring_loses() {
             settings: TestSettings { factors: FactorKind::Product, ..settings(0, 0) },
             ..IndependenceTest::default()
         };
-        let found = test.run(&x, &y).unwrap();
-        let bound = found.attributions.unwrap().explanation.certificate().unwrap().bound;
-        assert!((found.statistic - truth).abs() <= bound, "{wide}: {} {truth} {bound}", found.statistic);
+        let result = test.run(&x, &y).unwrap();
+        let bound = result.attributions.unwrap().explanation.certificate().unwrap().bound;
+        assert!((result.statistic - truth).abs() <= bound, "{wide}: {} {truth} {bound}", result.statistic);
         assert!(bound < 1e-12);
     }
 }

@@ -1,4 +1,4 @@
-//! Who won, in the words, scores and counts that tables have; and what is refused.
+//! Outcomes of duels read from words, scores and counts of wins, and the inputs that are refused.
 
 use riesz::Result;
 use riesz::preference::{HomeSide, MissingOutcome, Outcomes, Record, read_homes};
@@ -42,9 +42,9 @@ fn every_vocabulary_is_read() {
         ["V", "D", "N"],
         ["S", "N", "U"],
     ] {
-        let found = read(&cells).unwrap_or_else(|e| panic!("{cells:?}: {e}"));
-        assert_eq!(found.outcome, [1.0, 0.0, 0.5], "{cells:?}");
-        assert_eq!(found.rows, [0, 1, 2]);
+        let outcomes = read(&cells).unwrap_or_else(|e| panic!("{cells:?}: {e}"));
+        assert_eq!(outcomes.outcome, [1.0, 0.0, 0.5], "{cells:?}");
+        assert_eq!(outcomes.rows, [0, 1, 2]);
     }
 }
 
@@ -90,9 +90,9 @@ fn missing_outcomes_are_refused_or_left_out() {
     let message = record.read(None, MissingOutcome::Refuse).unwrap_err().to_string();
     assert!(message.starts_with("row 2 of column 'outcome' is empty"), "{message}");
     assert!(message.contains("(2 rows have none)"), "{message}");
-    let found = record.read(Some(&[1.0, 2.0, 3.0, 4.0]), MissingOutcome::Drop).unwrap();
-    assert_eq!((found.rows, found.missing), (vec![0, 3], vec![1, 2]));
-    assert_eq!((found.outcome, found.weight), (vec![1.0, 0.0], Some(vec![1.0, 4.0])));
+    let outcomes = record.read(Some(&[1.0, 2.0, 3.0, 4.0]), MissingOutcome::Drop).unwrap();
+    assert_eq!((outcomes.rows, outcomes.missing), (vec![0, 3], vec![1, 2]));
+    assert_eq!((outcomes.outcome, outcomes.weight), (vec![1.0, 0.0], Some(vec![1.0, 4.0])));
     let record = Record::Scores { columns: ["l", "r"], scores: [&[2.0, f64::NAN], &[1.0, 3.0]] };
     assert!(
         record.read(None, MissingOutcome::Refuse).unwrap_err().to_string().contains("row 2 of column 'l'")
@@ -106,11 +106,11 @@ fn scores_and_wins_are_read() {
     assert_eq!(scores.read(None, MissingOutcome::Refuse).unwrap().outcome, [1.0, 0.0, 0.5]);
     let ties = Some(("ties", &[0.0, 2.0][..]));
     let wins = Record::Wins { columns: ["w1", "w2"], wins: [&[7.0, 1.0], &[3.0, 0.0]], ties };
-    let found = wins.read(Some(&[1.0, 0.5]), MissingOutcome::Refuse).unwrap();
-    assert_eq!(found.rows, [0, 0, 1, 1]);
-    assert_eq!(found.outcome, [1.0, 0.0, 1.0, 0.5]);
-    assert_eq!(found.weight, Some(vec![7.0, 3.0, 0.5, 1.0]));
-    assert_eq!(found.count, 13);
+    let outcomes = wins.read(Some(&[1.0, 0.5]), MissingOutcome::Refuse).unwrap();
+    assert_eq!(outcomes.rows, [0, 0, 1, 1]);
+    assert_eq!(outcomes.outcome, [1.0, 0.0, 1.0, 0.5]);
+    assert_eq!(outcomes.weight, Some(vec![7.0, 3.0, 0.5, 1.0]));
+    assert_eq!(outcomes.count, 13);
     let wins = Record::Wins { columns: ["w1", "w2"], wins: [&[7.0], &[-3.0]], ties: None };
     let message = wins.read(None, MissingOutcome::Refuse).unwrap_err().to_string();
     assert_eq!(message, "row 1 of column 'w2' is '-3': a count of duels is a number, 0 or more");
@@ -120,8 +120,9 @@ fn scores_and_wins_are_read() {
 fn the_side_at_home_may_be_named() {
     let side = |names: [&str; 4]| names.map(String::from);
     let (left, right) = (side(["a", "b", "c", "a"]), side(["b", "c", "a", "c"]));
-    let found = read_homes("venue", &texts(&["left", "c", "", "neutral"]), Some([&left, &right])).unwrap();
-    assert_eq!(found, [HomeSide::Left, HomeSide::Right, HomeSide::Nobody, HomeSide::Nobody]);
+    let home_sides =
+        read_homes("venue", &texts(&["left", "c", "", "neutral"]), Some([&left, &right])).unwrap();
+    assert_eq!(home_sides, [HomeSide::Left, HomeSide::Right, HomeSide::Nobody, HomeSide::Nobody]);
     let message =
         read_homes("venue", &texts(&["b", "a", "", ""]), Some([&left, &right])).unwrap_err().to_string();
     assert!(

@@ -1,4 +1,5 @@
-//! Shapley-regularised training against its closed form, its optimality conditions, and what it is for.
+//! Shapley-regularised training against its closed form and its optimality conditions, and its effect on
+//! protected values.
 
 use riesz::attribution::sampled_shapley::Budget;
 use riesz::fit::{KernelLogisticRegression, KernelRidge, Penalty};
@@ -31,9 +32,9 @@ fn functionals(x: &Table, game: Game, player: usize) -> Matrix {
 }
 
 fn targets(x: &Table, outputs: usize) -> Matrix {
-    let of = |i: usize, o: usize| (x.get(i, 0) * (o + 1) as f64).sin() + x.get(i, 1) * x.get(i, 2);
+    let target = |i: usize, o: usize| (x.get(i, 0) * (o + 1) as f64).sin() + x.get(i, 1) * x.get(i, 2);
     let n = x.rows();
-    Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| of(t / outputs, t % outputs)).collect())
+    Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| target(t / outputs, t % outputs)).collect())
 }
 
 /// `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y` (Proposition 7 of the paper).
@@ -60,8 +61,8 @@ fn ridge_is_the_closed_form() {
             let right = gram.matmul(&y);
             for o in 0..2 {
                 let expected = lu_solve(&system, &right.column(o));
-                for (found, expected) in fit.model.coef.column(o).iter().zip(&expected) {
-                    assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{found} {expected}");
+                for (actual, expected) in fit.model.coef.column(o).iter().zip(&expected) {
+                    assert!((actual - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{actual} {expected}");
                 }
             }
             // Leaving one out, with the same functionals of the others.
@@ -101,9 +102,9 @@ fn logistic_regression_meets_its_optimality_conditions() {
                     .collect();
                 let coef = model.coef.column(o);
                 let (fit, smooth) = (gram.matvec(&residual), gram.matvec(&coef));
-                let said = z.matvec(&z.transpose().matvec(&coef));
+                let penalty_term = z.matvec(&z.transpose().matvec(&coef));
                 for i in 0..40 {
-                    let gradient = fit[i] + ridge * smooth[i] + 2.0 * strength / 40.0 * said[i];
+                    let gradient = fit[i] + ridge * smooth[i] + 2.0 * strength / 40.0 * penalty_term[i];
                     assert!(gradient.abs() < 1e-8, "{classes} classes, {o}: {gradient}");
                 }
                 assert!(residual.iter().sum::<f64>().abs() < 1e-8);
@@ -140,7 +141,7 @@ fn protected_values_shrink_along_the_path() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_penalties_are_refused() {
     let x = table(0, 10, 3);
     let mut estimator = KernelRidge::new(kernel(), 0.1);
     estimator.penalty = Some(Penalty::new(&[Matrix::zeros(9, 9)], 1.0));
@@ -160,7 +161,7 @@ fn what_is_wrong_is_said() {
 /// A path from one strength to the next takes fewer steps than as many fits from zero, and ends at the same
 /// models.
 #[test]
-fn logistic_paths_start_where_they_were() {
+fn logistic_paths_are_warm_started() {
     let x = table(0, 60, 3);
     let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
     for classes in [2, 3] {
@@ -180,13 +181,13 @@ fn logistic_paths_start_where_they_were() {
             warm.penalty = Some(Penalty::new(std::slice::from_ref(&z), strength));
             let cold =
                 KernelLogisticRegression { start: None, ..warm.clone() }.fit(&x, &labels, &names).unwrap();
-            let found = warm.fit(&x, &labels, &names).unwrap();
+            let warm_fit = warm.fit(&x, &labels, &names).unwrap();
             from_zero += cold.iterations;
-            from_before += found.iterations;
-            assert!((found.objective - cold.objective).abs() < 1e-9 * cold.objective);
-            let (a, b) = (found.model.predict(&x).unwrap(), cold.model.predict(&x).unwrap());
+            from_before += warm_fit.iterations;
+            assert!((warm_fit.objective - cold.objective).abs() < 1e-9 * cold.objective);
+            let (a, b) = (warm_fit.model.predict(&x).unwrap(), cold.model.predict(&x).unwrap());
             assert!(a.data().iter().zip(b.data()).all(|(a, b)| (a - b).abs() < 1e-6), "{classes} {strength}");
-            warm.start = Some(found.end);
+            warm.start = Some(warm_fit.end);
         }
         println!("{classes} classes: {from_before} steps after one another, {from_zero} from zero");
         assert!(5 * from_before < 4 * from_zero, "{classes} classes: {from_before} {from_zero}");
@@ -195,8 +196,8 @@ fn logistic_paths_start_where_they_were() {
     }
 }
 
-/// Beyond 16 players the observational functional is estimated: with all coalitions it is exact, with more of
-/// them nearer, and nearly unbiased over seeds.
+/// Beyond 16 players the observational functional is estimated: exact with all coalitions, more accurate with
+/// more of them, and nearly unbiased over seeds.
 #[test]
 fn sampled_functionals_converge_to_the_exact_one() {
     let (d, n) = (17, 5);
@@ -223,12 +224,12 @@ fn sampled_functionals_converge_to_the_exact_one() {
     for r in 0..n {
         assert!((exact.functionals[(1, r)] - values.row_values(r, 0)[2]).abs() < 1e-10);
     }
-    let off = |coalitions: usize| {
+    let error_and_bias = |coalitions: usize| {
         let (mut square, mut bias) = (0.0, vec![0.0; n * n]);
         for seed in 0..20 {
-            let some = penalty(coalitions, seed).unwrap();
-            assert_eq!(some.sampled, Some(coalitions));
-            for (t, (a, b)) in some.functionals.data().iter().zip(exact.functionals.data()).enumerate() {
+            let sampled = penalty(coalitions, seed).unwrap();
+            assert_eq!(sampled.sampled, Some(coalitions));
+            for (t, (a, b)) in sampled.functionals.data().iter().zip(exact.functionals.data()).enumerate() {
                 square += (a - b).powi(2);
                 bias[t] += (a - b) / 20.0;
             }
@@ -237,27 +238,33 @@ fn sampled_functionals_converge_to_the_exact_one() {
         (typical, bias.iter().map(|b| b * b).sum::<f64>().sqrt())
     };
     let size = exact.functionals.data().iter().map(|v| v * v).sum::<f64>().sqrt();
-    let (few, many) = (off(100), off(3000));
-    assert!(few.0 < 0.2 * size && many.0 < 0.3 * few.0, "{few:?} {many:?} {size}");
-    assert!(few.1 < 0.6 * few.0 && many.1 < 0.6 * many.0, "{few:?} {many:?}");
+    let (small_sample, large_sample) = (error_and_bias(100), error_and_bias(3000));
+    assert!(
+        small_sample.0 < 0.2 * size && large_sample.0 < 0.3 * small_sample.0,
+        "{small_sample:?} {large_sample:?} {size}"
+    );
+    assert!(
+        small_sample.1 < 0.6 * small_sample.0 && large_sample.1 < 0.6 * large_sample.0,
+        "{small_sample:?} {large_sample:?}"
+    );
     assert!(penalty(33, 0).unwrap_err().to_string().contains("17 players takes at least 34"));
     let y = targets(&x, 1);
     let mut estimator = KernelRidge::new(kernel.clone(), 0.1);
     estimator.penalty = Some(penalty(100, 0).unwrap());
     let card = estimator.fit(&x, &y).unwrap().model.model_card;
-    let said = card.iter().find(|fact| fact.name == "penalty").unwrap();
-    assert!(said.value.contains("estimated from 100 coalitions"));
+    let penalty_fact = card.iter().find(|fact| fact.name == "penalty").unwrap();
+    assert!(penalty_fact.value.contains("estimated from 100 coalitions"));
     estimator.penalty = Some(exact);
     assert!(estimator.fit(&x, &y).unwrap().model.model_card.iter().all(|fact| fact.name != "penalty"));
 }
 
-/// Landmarks and random features take the place of all reference rows: with all rows as landmarks nothing
-/// changes.
+/// Penalties through landmarks and random features approach the exact ones; with all rows as landmarks they
+/// agree.
 #[test]
 fn penalties_are_learnt_through_landmarks() {
     let x = table(0, 40, 3);
     let kernel = Kernel::gaussian(&[0.8, 0.8, 0.8]);
-    let through = |approximation| {
+    let functionals_with = |approximation| {
         let conditioning = Conditioning { approximation, ..Conditioning::with_ridge(0.05) };
         let game = Game::Observational { reference: x.clone().into(), conditional: conditioning.into() };
         shapley_penalty::shapley_penalty(&kernel, &x, game, &["x0"], 1.0).unwrap().functionals
@@ -266,12 +273,15 @@ fn penalties_are_learnt_through_landmarks() {
         let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
         norm(&mut a.data().iter().zip(b.data()).map(|(a, b)| a - b)) / norm(&mut b.data().iter().copied())
     };
-    let exact = through(Approximation::Exact);
-    let all = far(&through(Approximation::Landmarks(40)), &exact);
-    let (few, most) = (
-        far(&through(Approximation::Landmarks(5)), &exact),
-        far(&through(Approximation::Landmarks(30)), &exact),
+    let exact = functionals_with(Approximation::Exact);
+    let error_40 = far(&functionals_with(Approximation::Landmarks(40)), &exact);
+    let (error_5, error_30) = (
+        far(&functionals_with(Approximation::Landmarks(5)), &exact),
+        far(&functionals_with(Approximation::Landmarks(30)), &exact),
     );
-    let features = far(&through(Approximation::RandomFeatures(3000)), &exact);
-    assert!(all < 1e-5 && most < few && few < 1.0 && features < 0.3, "{all} {most} {few} {features}");
+    let features = far(&functionals_with(Approximation::RandomFeatures(3000)), &exact);
+    assert!(
+        error_40 < 1e-5 && error_30 < error_5 && error_5 < 1.0 && features < 0.3,
+        "{error_40} {error_30} {error_5} {features}"
+    );
 }

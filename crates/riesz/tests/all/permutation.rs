@@ -1,4 +1,4 @@
-//! Sampled values against enumeration, and their standard errors against how far they are off.
+//! Sampled values against enumeration, and their standard errors against the actual errors.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -21,12 +21,12 @@ fn table(from: usize, n: usize, d: usize) -> Table {
 
 /// Two outputs of no particular form.
 fn model(x: &Table) -> Result<Matrix> {
-    let of = |row: &[f64]| {
+    let outputs = |row: &[f64]| {
         let sum: f64 = row.iter().sum();
         let product: f64 = row.iter().map(|v| 1.0 + 0.7 * v).product();
         [(0.5 * sum + 0.3).powi(3), product + row[0].sin() * row[row.len() - 1]]
     };
-    let data = (0..x.rows()).flat_map(|i| of(&x.row(i))).collect();
+    let data = (0..x.rows()).flat_map(|i| outputs(&x.row(i))).collect();
     Ok(Matrix::from_row_major(x.rows(), 2, data))
 }
 
@@ -38,8 +38,8 @@ fn along(background: &Background, groups: &Players, per_reference: usize, seed: 
     Question { estimator, budget, ..about(&game, groups) }
 }
 
-fn std_error(found: &Explanation) -> &[f64] {
-    let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("not estimated") };
+fn std_error(explanation: &Explanation) -> &[f64] {
+    let Exactness::Estimated { std_error, .. } = &explanation.exactness else { panic!("not estimated") };
     std_error
 }
 
@@ -63,7 +63,7 @@ fn exact(x: &[f64], background: &Background, groups: &Players, output: usize) ->
 }
 
 #[test]
-fn standard_errors_tell_how_far_values_are_off() {
+fn standard_errors_match_the_errors_of_values() {
     let rows = table(500, 1, 10);
     let background = Background { rows: table(0, 8, 10), weights: Some((1..9).map(f64::from).collect()) };
     let groups = Players::named(rows.columns(), &[("pair", vec!["x1", "x4"])]).unwrap();
@@ -72,10 +72,10 @@ fn standard_errors_tell_how_far_values_are_off() {
     let (mut mean, mut square, mut claimed, mut covered) = (vec![0.0; k], vec![0.0; k], vec![0.0; k], 0);
     for seed in 0..runs {
         let settings = along(&background, &groups, 4, seed);
-        let found = estimate(model, &rows, 0, &settings).unwrap();
+        let explanation = estimate(model, &rows, 0, &settings).unwrap();
         for k in 0..truth.len() {
-            let (error, std_error) = (found.values[k] - truth[k], std_error(&found)[k]);
-            mean[k] += found.values[k] / runs as f64;
+            let (error, std_error) = (explanation.values[k] - truth[k], std_error(&explanation)[k]);
+            mean[k] += explanation.values[k] / runs as f64;
             square[k] += error * error;
             claimed[k] += std_error * std_error;
             covered += usize::from(error.abs() <= 1.96 * std_error);
@@ -87,40 +87,41 @@ fn standard_errors_tell_how_far_values_are_off() {
     assert!(ratio < 6.0, "{ratio}");
     let coverage = covered as f64 / (runs as f64 * truth.len() as f64);
     assert!((0.95..=1.0).contains(&coverage), "{coverage}");
-    let one = estimate(model, &rows, 0, &along(&background, &groups, 4, 1)).unwrap();
+    let single_run = estimate(model, &rows, 0, &along(&background, &groups, 4, 1)).unwrap();
     for k in 0..truth.len() {
         let error = (mean[k] - truth[k]).abs();
-        assert!(error < 6.0 * std_error(&one)[k] / (runs as f64).sqrt() + 1e-12, "{k}: {error}");
+        assert!(error < 6.0 * std_error(&single_run)[k] / (runs as f64).sqrt() + 1e-12, "{k}: {error}");
     }
 }
 
 #[test]
-fn rows_are_estimated_one_by_one_from_the_seed() {
+fn rows_are_estimated_independently_of_others() {
     let (rows, background) = (table(500, 5, 7), Background::from(table(0, 9, 7)));
     let groups = Players::singletons(rows.columns());
     let settings = along(&background, &groups, 3, 9);
-    let all = estimate(model, &rows, 10, &settings).unwrap();
-    let last = estimate(model, &rows.select_rows(&[4]), 14, &settings).unwrap();
-    assert_eq!(all.values[4 * 14..], last.values);
-    assert_eq!(std_error(&all)[4 * 14..], *std_error(&last));
-    assert_eq!((&all.row_numbers[4..], &last.row_numbers[..]), (&[14][..], &[14][..]));
+    let all_rows = estimate(model, &rows, 10, &settings).unwrap();
+    let last_row = estimate(model, &rows.select_rows(&[4]), 14, &settings).unwrap();
+    assert_eq!(all_rows.values[4 * 14..], last_row.values);
+    assert_eq!(std_error(&all_rows)[4 * 14..], *std_error(&last_row));
+    assert_eq!((&all_rows.row_numbers[4..], &last_row.row_numbers[..]), (&[14][..], &[14][..]));
     let other = along(&background, &groups, 3, 10);
-    assert_ne!(estimate(model, &rows, 10, &other).unwrap().values, all.values);
-    let Exactness::Estimated { sampling, .. } = all.exactness else { panic!() };
+    assert_ne!(estimate(model, &rows, 10, &other).unwrap().values, all_rows.values);
+    let Exactness::Estimated { sampling, .. } = all_rows.exactness else { panic!() };
     assert_eq!(sampling, Some(Sampling { evaluations: 9 + 5 + 5 * 9 * 3 * 2 * 6, seed: 9 }));
 }
 
-/// 12 where all columns are positive.
+/// A model that is 12 where all columns are positive, and 0 elsewhere.
 fn all_positive(x: &Table) -> Result<Matrix> {
-    let of = |i: usize| if x.row(i).iter().all(|v| *v > 0.0) { 12.0 } else { 0.0 };
-    Ok(Matrix::column_vector((0..x.rows()).map(of).collect()))
+    let output = |i: usize| if x.row(i).iter().all(|v| *v > 0.0) { 12.0 } else { 0.0 };
+    Ok(Matrix::column_vector((0..x.rows()).map(output).collect()))
 }
 
 fn constant(value: f64, n: usize, d: usize) -> Table {
     Table::from_rows(&vec![vec![value; d]; n]).unwrap()
 }
 
-/// All coalitions where they take no more than the orders: two orders along three players left [6, 6, 0] ± 0.
+/// All coalitions are evaluated where that costs no more than the permutations; two permutations of three
+/// players once gave [6, 6, 0] ± 0.
 #[test]
 fn few_players_are_explained_by_all_coalitions() {
     for (d, n, per_reference, exact) in [
@@ -134,36 +135,40 @@ fn few_players_are_explained_by_all_coalitions() {
         let (rows, background) = (constant(1.0, 2, d), Background::from(constant(-1.0, n, d)));
         let groups = Players::singletons(rows.columns());
         let question = along(&background, &groups, per_reference, 7);
-        let mut asked = 0;
+        let mut n_evaluated = 0;
         let ask = |x: &Table| {
-            asked += x.rows();
+            n_evaluated += x.rows();
             all_positive(x)
         };
-        let found = estimate(ask, &rows, 10, &question).unwrap();
+        let explanation = estimate(ask, &rows, 10, &question).unwrap();
         assert_eq!(permutations_per_row(&question, rows.columns()).unwrap().is_none(), exact, "{d}");
-        assert_eq!(found.row_numbers, [10, 11]);
+        assert_eq!(explanation.row_numbers, [10, 11]);
         let truth = 12.0 / d as f64;
-        match &found.exactness {
+        match &explanation.exactness {
             Exactness::Exact { bound } if exact => {
                 assert!(
-                    found.values.iter().all(|v| (v - truth).abs() <= bound[0]) && bound[0] < 1e-11,
+                    explanation.values.iter().all(|v| (v - truth).abs() <= bound[0]) && bound[0] < 1e-11,
                     "{d}"
                 );
-                assert_eq!(asked, n + 2 + 2 * n * ((1 << d) - 2));
+                assert_eq!(n_evaluated, n + 2 + 2 * n * ((1 << d) - 2));
             }
             Exactness::Estimated { std_error, .. } if !exact => {
                 let covered = |(v, e): (&f64, &f64)| (v - truth).abs() <= 3.5 * e;
-                assert!(found.values.iter().zip(std_error).all(covered), "{:?} {std_error:?}", found.values);
+                assert!(
+                    explanation.values.iter().zip(std_error).all(covered),
+                    "{:?} {std_error:?}",
+                    explanation.values
+                );
             }
             _ => panic!("{d}"),
         }
     }
 }
 
-/// At least 16 in all, where two background rows of which one has nearly all the weight are one.
+/// At least 16 permutations are drawn in total, counted over the effective number of background rows.
 #[test]
-fn orders_are_never_few() {
-    for (weights, asked, expected) in [
+fn at_least_sixteen_permutations_are_drawn() {
+    for (weights, requested, expected) in [
         (vec![1.0], 2, 16),
         (vec![1.0], 20, 20),
         (vec![1.0; 5], 2, 4),
@@ -174,57 +179,57 @@ fn orders_are_never_few() {
     ] {
         let background = Background { rows: table(0, weights.len(), 14), weights: Some(weights) };
         let groups = Players::singletons(background.rows.columns());
-        let question = along(&background, &groups, asked, 7);
+        let question = along(&background, &groups, requested, 7);
         assert_eq!(
             permutations_per_row(&question, background.rows.columns()).unwrap(),
             Some(expected),
             "{background:?}"
         );
-        let found = estimate(model, &table(500, 1, 14), 0, &question).unwrap();
-        let Exactness::Estimated { sampling: Some(sampling), .. } = found.exactness else { panic!() };
+        let explanation = estimate(model, &table(500, 1, 14), 0, &question).unwrap();
+        let Exactness::Estimated { sampling: Some(sampling), .. } = explanation.exactness else { panic!() };
         let used = background.weights.unwrap().iter().filter(|w| **w > 0.0).count();
         assert_eq!(sampling.evaluations, used + 1 + used * expected * 2 * 13);
     }
 }
 
-/// Most orders show nothing but the first column at work: that they agree is no proof that the others have no
-/// part.
+/// Most permutations attribute everything to the first column; their agreement must not make the other
+/// standard errors 0.
 #[test]
-fn orders_that_agree_prove_nothing() {
+fn agreeing_permutations_keep_positive_standard_errors() {
     let d = 30;
     // The first column and any other one decide.
     let vote = |x: &Table| -> Result<Matrix> {
-        let of = |i: usize| {
+        let output = |i: usize| {
             let row = x.row(i);
             f64::from(u8::from(row[0] > 0.0 && row[1..].iter().any(|v| *v > 0.0)))
         };
-        Ok(Matrix::column_vector((0..x.rows()).map(of).collect()))
+        Ok(Matrix::column_vector((0..x.rows()).map(output).collect()))
     };
     let truth = |j: usize| if j == 0 { 1.0 - 1.0 / d as f64 } else { 1.0 / (d * (d - 1)) as f64 };
     let (rows, background) = (constant(1.0, 1, d), Background::from(constant(-1.0, 1, d)));
     let groups = Players::singletons(rows.columns());
     let mut agreed = 0;
     for seed in 0..50 {
-        let found = estimate(vote, &rows, 0, &along(&background, &groups, 2, seed)).unwrap();
-        let errors = std_error(&found);
-        agreed += usize::from(found.values[0] == 1.0);
+        let explanation = estimate(vote, &rows, 0, &along(&background, &groups, 2, seed)).unwrap();
+        let errors = std_error(&explanation);
+        agreed += usize::from(explanation.values[0] == 1.0);
         for j in 0..d {
             assert!(
-                (found.values[j] - truth(j)).abs() <= 1.96 * errors[j],
+                (explanation.values[j] - truth(j)).abs() <= 1.96 * errors[j],
                 "{seed} {j}: {}",
-                found.values[j]
+                explanation.values[j]
             );
         }
     }
     assert!(agreed > 5, "{agreed}");
     // Nothing has a scale here.
     let none = |x: &Table| -> Result<Matrix> { Ok(Matrix::zeros(x.rows(), 1)) };
-    let found = estimate(none, &rows, 0, &along(&background, &groups, 2, 0)).unwrap();
-    assert!(std_error(&found).iter().all(|e| *e > 0.05));
+    let explanation = estimate(none, &rows, 0, &along(&background, &groups, 2, 0)).unwrap();
+    assert!(std_error(&explanation).iter().all(|e| *e > 0.05));
 }
 
 #[test]
-fn what_cannot_be_estimated_is_said() {
+fn impossible_estimates_are_refused() {
     for d in [3, 12] {
         cannot_be_estimated(d);
     }
@@ -233,8 +238,8 @@ fn what_cannot_be_estimated_is_said() {
 fn cannot_be_estimated(d: usize) {
     let (rows, background) = (table(500, 1, d), Background::from(table(0, 4, d)));
     let groups = Players::singletons(rows.columns());
-    let few = along(&background, &groups, 1, 0);
-    assert!(estimate(model, &rows, 0, &few).unwrap_err().to_string().contains("at least 2"));
+    let too_few = along(&background, &groups, 1, 0);
+    assert!(estimate(model, &rows, 0, &too_few).unwrap_err().to_string().contains("at least 2"));
     let nan =
         |x: &Table| -> Result<Matrix> { Ok(Matrix::from_row_major(x.rows(), 1, vec![f64::NAN; x.rows()])) };
     let refused = estimate(nan, &rows, 0, &along(&background, &groups, 2, 0));
@@ -254,31 +259,31 @@ fn cannot_be_estimated(d: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Values add up without sampling error, and an additive function has none at all.
+    /// Values add up exactly, and those of an additive function have no sampling error.
     #[test]
     fn efficiency_and_additive_functions(d in 1_usize..9, from in 0_usize..300, seed: u64) {
         let (rows, background) = (table(from, 2, d), Background::from(table(from + 50, 5, d)));
         let groups = Players::singletons(rows.columns());
         let settings = along(&background, &groups, 2, seed);
-        let found = estimate(model, &rows, 0, &settings).unwrap();
+        let explanation = estimate(model, &rows, 0, &settings).unwrap();
         for k in 0..4 {
-            let sum: f64 = found.values[k * d..(k + 1) * d].iter().sum();
-            let gap = found.residuals()[k];
+            let sum: f64 = explanation.values[k * d..(k + 1) * d].iter().sum();
+            let gap = explanation.residuals()[k];
             prop_assert!(gap.abs() < 1e-12 * (1.0 + sum.abs()) * 10.0, "{}", gap);
         }
         let additive = |x: &Table| -> Result<Matrix> {
-            let of = |i: usize| (0..d).map(|j| (x.get(i, j) * (1.0 + j as f64)).cos()).sum::<f64>();
-            Ok(Matrix::column_vector((0..x.rows()).map(of).collect()))
+            let output = |i: usize| (0..d).map(|j| (x.get(i, j) * (1.0 + j as f64)).cos()).sum::<f64>();
+            Ok(Matrix::column_vector((0..x.rows()).map(output).collect()))
         };
-        let found = estimate(additive, &rows, 0, &settings).unwrap();
+        let explanation = estimate(additive, &rows, 0, &settings).unwrap();
         for j in 0..d {
             let scaled = |v: f64| (v * (1.0 + j as f64)).cos();
             let mean = (0..5).map(|b| scaled(background.rows.get(b, j))).sum::<f64>() / 5.0;
-            prop_assert!((found.values[j] - scaled(rows.get(0, j)) + mean).abs() < 1e-12);
+            prop_assert!((explanation.values[j] - scaled(rows.get(0, j)) + mean).abs() < 1e-12);
         }
         // That it is additive is not known: one more order might have differed.
-        if let Exactness::Estimated { std_error, .. } = &found.exactness {
-            let largest = found.values[..d].iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        if let Exactness::Estimated { std_error, .. } = &explanation.exactness {
+            let largest = explanation.values[..d].iter().fold(0.0, |m: f64, v| m.max(v.abs()));
             prop_assert!(d > 5 && std_error.iter().all(|e| *e > 0.0 && *e < largest), "{:?}", std_error);
         }
     }

@@ -68,10 +68,10 @@ fn dense(a: &Sparse) -> Dense {
     out
 }
 
-fn gap(found: &Matrix, expected: &Dense) -> f64 {
-    assert_eq!((found.rows(), found.cols()), (expected.len(), expected[0].len()));
+fn gap(actual: &Matrix, expected: &Dense) -> f64 {
+    assert_eq!((actual.rows(), actual.cols()), (expected.len(), expected[0].len()));
     let largest = expected.iter().flatten().fold(1e-300_f64, |a, v| a.max(v.abs()));
-    found.data().iter().zip(expected.concat()).fold(0.0_f64, |a, (f, e)| a.max((f - e).abs())) / largest
+    actual.data().iter().zip(expected.concat()).fold(0.0_f64, |a, (f, e)| a.max((f - e).abs())) / largest
 }
 
 /// Overlapping sums of 300 rows, so that more than one block of rows counts: a total, means, a difference, a
@@ -94,7 +94,8 @@ fn observing(a: &Sparse) -> GaussianProcess {
     gp
 }
 
-/// `z = Aᵀf(X) + ε` is conditioning of a normal distribution; so are sums of f at other rows.
+/// The posterior given `z = Aᵀf(X) + ε`, of f and of its sums over other rows, is conditioning of a normal
+/// distribution.
 #[test]
 fn observed_sums_are_conditioning() {
     let (x, new) = (rows(300, 0.3), rows(140, 5.0));
@@ -126,61 +127,61 @@ fn observed_sums_are_conditioning() {
     let posterior = fit.posterior();
     let sd: Dense = (0..140).map(|i| vec![covariance[i][i].sqrt(); 2]).collect();
     assert!(gap(&posterior.sd(&new).unwrap(), &sd) < 1e-9);
-    for found in posterior.covariance(&posterior.functionals_at(&new).unwrap()) {
-        assert!(gap(&found, &covariance) < 1e-9);
+    for actual in posterior.covariance(&posterior.functionals_at(&new).unwrap()) {
+        assert!(gap(&actual, &covariance) < 1e-9);
     }
     let sums = operator(140);
     let functionals = posterior.weighted_sum_functionals(&new, &sums).unwrap();
     let w = dense(&sums);
     assert!(gap(&posterior.mean_of(&functionals), &times(&transposed(&w), &mean)) < 1e-10);
     let expected = times(&transposed(&w), &times(&covariance, &w));
-    for found in posterior.covariance(&functionals) {
-        assert!(gap(&found, &expected) < 1e-9);
+    for actual in posterior.covariance(&functionals) {
+        assert!(gap(&actual, &expected) < 1e-9);
     }
 }
 
-/// An intercept counts as often as the weights say, in the fit and in functionals of it.
+/// A constant is multiplied by the sum of the weights, in the fit and in functionals of it.
 #[test]
 fn sums_of_a_shifted_function_shift_by_their_weights() {
     let (x, a) = (rows(40, 0.3), operator(40));
     let m = a.cols();
     let sums: Vec<f64> = (0..m).map(|j| a.column(j).map(|(_, w)| w).sum()).collect();
     let z = wave(m, 0.7);
-    let shifted = |by: f64, times: f64| {
+    let shifted = |offset: f64, times: f64| {
         let mut gp = observing(&a);
         gp.normalize_y = true;
-        let z = z.iter().zip(&sums).map(|(z, sum)| times * z + by * sum).collect();
+        let z = z.iter().zip(&sums).map(|(z, sum)| times * z + offset * sum).collect();
         gp.fit(&x, &Matrix::column_vector(z)).unwrap()
     };
     let (plain, moved) = (shifted(0.0, 1.0), shifted(1000.0, 3.0));
     let new = rows(9, 4.0);
-    let at = |fit: &GpFit| (fit.model.predict(&new).unwrap(), fit.posterior().sd(&new).unwrap());
-    let ((mean, sd), (mean_moved, sd_moved)) = (at(&plain), at(&moved));
+    let mean_and_sd = |fit: &GpFit| (fit.model.predict(&new).unwrap(), fit.posterior().sd(&new).unwrap());
+    let ((mean, sd), (mean_moved, sd_moved)) = (mean_and_sd(&plain), mean_and_sd(&moved));
     for i in 0..9 {
         assert!((3.0 * mean[(i, 0)] + 1000.0 - mean_moved[(i, 0)]).abs() < 1e-8);
         assert!((3.0 * sd[(i, 0)] - sd_moved[(i, 0)]).abs() < 1e-9);
     }
     // The means of the observed sums are the predictions' sums.
     let posterior = moved.posterior();
-    let found = posterior.mean_of(&posterior.weighted_sum_functionals(&x, &a).unwrap());
+    let actual = posterior.mean_of(&posterior.weighted_sum_functionals(&x, &a).unwrap());
     let fitted = moved.model.predict(&x).unwrap();
     for j in 0..m {
         let expected: f64 = a.column(j).map(|(i, w)| w * fitted[(i, 0)]).sum();
-        assert!((found[(j, 0)] - expected).abs() < 1e-9 * expected.abs().max(1.0));
+        assert!((actual[(j, 0)] - expected).abs() < 1e-9 * expected.abs().max(1.0));
     }
     // Two normalised targets are each in its own unit.
-    let both = z.iter().flat_map(|z| [*z, 3.0 * *z]).collect();
+    let targets = z.iter().flat_map(|z| [*z, 3.0 * *z]).collect();
     let mut gp = observing(&a);
     gp.normalize_y = true;
-    let both = gp.fit(&x, &Matrix::from_row_major(m, 2, both)).unwrap();
-    let sds = both.posterior().sd(&new).unwrap();
+    let joint_fit = gp.fit(&x, &Matrix::from_row_major(m, 2, targets)).unwrap();
+    let sds = joint_fit.posterior().sd(&new).unwrap();
     assert!((0..9).all(|i| (sds[(i, 0)] - sd[(i, 0)]).abs() < 1e-9 && (sds[(i, 1)] - 3.0 * sd[(i, 0)]).abs() < 1e-9));
     let evidence = 2.0 * plain.log_marginal_likelihood - m as f64 * 3.0_f64.ln();
-    assert!((both.log_marginal_likelihood - evidence).abs() < 1e-9);
+    assert!((joint_fit.log_marginal_likelihood - evidence).abs() < 1e-9);
 }
 
 #[test]
-fn the_gradient_for_sums_is_a_difference() {
+fn the_gradient_for_sums_matches_finite_differences() {
     let (x, a) = (rows(40, 0.3), operator(40));
     let m = a.cols();
     for (targets, normalize, noisy) in [(1, true, true), (2, false, true), (2, true, false)] {
@@ -189,17 +190,17 @@ fn the_gradient_for_sums_is_a_difference() {
         gp.normalize_y = normalize;
         gp.row_noise = noisy.then(|| (0..m).map(|j| 0.02 * j as f64).collect());
         let theta: Vec<f64> = gp.parameters().iter().map(|p| p.log_value).collect();
-        let at = |k: usize, h: f64| {
+        let evidence = |k: usize, h: f64| {
             let mut theta = theta.clone();
             theta[k] += h;
             gp.log_marginal_likelihood(&x, &z, &theta).unwrap().0
         };
-        let slope = |k: usize, h: f64| (at(k, h) - at(k, -h)) / (2.0 * h);
+        let slope = |k: usize, h: f64| (evidence(k, h) - evidence(k, -h)) / (2.0 * h);
         let (value, gradient) = gp.log_marginal_likelihood(&x, &z, &theta).unwrap();
         assert!((value - gp.fit(&x, &z).unwrap().log_marginal_likelihood).abs() < 1e-12);
-        for (k, found) in gradient.iter().enumerate() {
+        for (k, actual) in gradient.iter().enumerate() {
             let expected = (4.0 * slope(k, 1e-4) - slope(k, 2e-4)) / 3.0;
-            assert!((found - expected).abs() < 1e-8 * (1.0 + expected.abs()), "{k}: {found} {expected}");
+            assert!((actual - expected).abs() < 1e-8 * (1.0 + expected.abs()), "{k}: {actual} {expected}");
             assert!(expected.abs() > 1e-4, "{k} has no slope to compare");
         }
         gp.tune = TunedParameters::KernelAndNoise;
@@ -207,44 +208,45 @@ fn the_gradient_for_sums_is_a_difference() {
     }
 }
 
-/// The identity as an operator is no operator, and sums over equal rows are one row whose noise is divided by
+/// The identity operator changes nothing, and means over equal rows act as one row with the noise divided by
 /// their number.
 #[test]
 fn sums_of_single_and_of_equal_rows_are_regression() {
     let (x, new) = (rows(30, 0.3), rows(20, 4.0));
     let y = Matrix::column_vector(wave(30, 0.7).iter().map(|v| 5.0 + v).collect());
-    let at = |fit: &GpFit| {
+    let moments = |fit: &GpFit| {
         let (mean, sd) = (fit.model.predict(&new).unwrap(), fit.posterior().sd(&new).unwrap());
         [mean.data(), sd.data()].concat()
     };
-    let close = |a: &GpFit, b: &GpFit| at(a).iter().zip(at(b)).all(|(a, b)| (a - b).abs() < 1e-9);
+    let close = |a: &GpFit, b: &GpFit| moments(a).iter().zip(moments(b)).all(|(a, b)| (a - b).abs() < 1e-9);
     let mut gp = observing(&Sparse::diagonal(vec![1.0; 30]));
     gp.normalize_y = true;
-    let one = gp.fit(&x, &y).unwrap();
+    let identity = gp.fit(&x, &y).unwrap();
     gp.operator = None;
     let plain = gp.fit(&x, &y).unwrap();
-    assert!(close(&one, &plain));
-    assert!((one.log_marginal_likelihood - plain.log_marginal_likelihood).abs() < 1e-9);
+    assert!(close(&identity, &plain));
+    assert!((identity.log_marginal_likelihood - plain.log_marginal_likelihood).abs() < 1e-9);
 
     // Every row r times, r from 1 to 4, each with its own error; then their means.
     let several: Vec<usize> = (0..30).flat_map(|i| vec![i; 1 + i % 4]).collect();
-    let each: Vec<f64> =
+    let observations: Vec<f64> =
         several.iter().zip(wave(several.len(), 0.2)).map(|(i, e)| y.data()[*i] + 0.2 * e).collect();
     let mut gp = observing(&Sparse::diagonal(Vec::new()));
     (gp.operator, gp.noise) = (None, 0.3);
     let repeated = x.select_rows(&several);
-    let apart = gp.fit(&repeated, &Matrix::column_vector(each.clone())).unwrap();
+    let apart = gp.fit(&repeated, &Matrix::column_vector(observations.clone())).unwrap();
     let members = |i: usize| (0..several.len()).filter(|k| several[*k] == i).collect::<Vec<_>>();
     let share = |i: usize| 1.0 / members(i).len() as f64;
     let columns = (0..30).map(|i| members(i).into_iter().map(|k| (k, share(i))).collect::<Vec<_>>());
     gp.operator = Some(Sparse::from_columns(several.len(), columns).unwrap());
     gp.row_noise = Some((0..30).map(|i| 0.3 * share(i) - 0.05).collect());
     gp.noise = 0.05;
-    let means: Vec<f64> = (0..30).map(|i| members(i).iter().map(|&k| each[k] * share(i)).sum()).collect();
-    let together = gp.fit(&repeated, &Matrix::column_vector(means.clone())).unwrap();
+    let means: Vec<f64> =
+        (0..30).map(|i| members(i).iter().map(|&k| observations[k] * share(i)).sum()).collect();
+    let averaged = gp.fit(&repeated, &Matrix::column_vector(means.clone())).unwrap();
     gp.operator = None;
     let weighted = gp.fit(&x, &Matrix::column_vector(means)).unwrap();
-    assert!(close(&apart, &together) && close(&together, &weighted));
+    assert!(close(&apart, &averaged) && close(&averaged, &weighted));
 }
 
 #[test]
@@ -269,10 +271,10 @@ fn operators_that_do_not_fit_are_refused() {
     assert!(Sparse::new(5, vec![], vec![], vec![]).is_err());
 }
 
-/// The same Q as a factor, as a factor of its inverse and as a matrix; and a Q that takes nothing away but
-/// adds.
+/// A reduction Q given as a low-rank factor, as a Cholesky factor of its inverse and as a matrix; and
+/// a negative Q.
 #[test]
-fn every_form_of_a_matrix_is_the_matrix() {
+fn forms_of_variance_reduction_agree() {
     let (x, new) = (rows(25, 0.3), rows(140, 4.0));
     let kernel = kernel();
     let mut noisy = kernel.gram(&x);
@@ -285,16 +287,16 @@ fn every_form_of_a_matrix_is_the_matrix() {
     let mut f = Matrix::zeros(25, 25);
     f.add_diagonal(|_| 1.0);
     factor.solve_upper_in_place(&mut f);
-    let of = |prior: f64, known: VarianceReduction| PosteriorCovariance {
+    let with_reduction = |prior: f64, known: VarianceReduction| PosteriorCovariance {
         prior_scale: prior,
         skew_swap: None,
         reduction: vec![known],
         scale: vec![2.0],
     };
     let forms = [
-        of(1.0, VarianceReduction::CholeskyInverse { operator: None, factor }),
-        of(1.0, VarianceReduction::LowRank(f)),
-        of(1.0, VarianceReduction::Dense(q.clone())),
+        with_reduction(1.0, VarianceReduction::CholeskyInverse { operator: None, factor }),
+        with_reduction(1.0, VarianceReduction::LowRank(f)),
+        with_reduction(1.0, VarianceReduction::Dense(q.clone())),
     ];
     let answers: Vec<[Matrix; 2]> = forms
         .iter()
@@ -305,15 +307,15 @@ fn every_form_of_a_matrix_is_the_matrix() {
         })
         .collect();
     for answer in &answers {
-        for (found, first) in answer.iter().zip(&answers[0]) {
-            assert!(found.data().iter().zip(first.data()).all(|(a, b)| (a - b).abs() < 1e-11));
+        for (actual, first) in answer.iter().zip(&answers[0]) {
+            assert!(actual.data().iter().zip(first.data()).all(|(a, b)| (a - b).abs() < 1e-11));
         }
         assert!((0..140).all(|i| (answer[0][(i, 0)] - answer[1][(i, i)]).abs() < 1e-11));
     }
     // Without a prior and with -Q: what one adds is what the other takes away.
     let mut minus = q;
     minus.data_mut().iter_mut().for_each(|v| *v = -*v);
-    let added = of(0.0, VarianceReduction::Dense(minus));
+    let added = with_reduction(0.0, VarianceReduction::Dense(minus));
     let posterior = Posterior::new(&model, &added).unwrap();
     let (variance, joint) =
         (posterior.variance(&new).unwrap(), posterior.covariance(&posterior.functionals_at(&new).unwrap()));
@@ -334,8 +336,8 @@ fn laplaces_posterior_is_a_regression() {
     gpc.tune = false;
     let fit = gpc.fit(&x, &labels, &["a", "b", "c"].map(String::from)).unwrap();
     let posterior = fit.posterior();
-    let found = posterior.covariance(&posterior.functionals_at(&new).unwrap());
-    for (o, found) in found.iter().enumerate() {
+    let covariances = posterior.covariance(&posterior.functionals_at(&new).unwrap());
+    for (o, actual) in covariances.iter().enumerate() {
         // The coefficients are y - π.
         let p = |i: usize| f64::from(u8::from(labels[i] == o)) - fit.model.coef[(i, o)];
         let mut v = between(&kernel(), &x, &x);
@@ -345,11 +347,11 @@ fn laplaces_posterior_is_a_regression() {
         let prior = between(&kernel(), &new, &new);
         let expected: Dense =
             prior.iter().zip(known).map(|(p, k)| p.iter().zip(k).map(|(p, k)| p - k).collect()).collect();
-        assert!(gap(found, &expected) < 1e-10);
+        assert!(gap(actual, &expected) < 1e-10);
     }
 }
 
-/// Draws have the mean and the covariance they should, outputs are independent, and the seed alone decides.
+/// Draws have the mean and covariance of the posterior and independent outputs, and depend on the seed only.
 #[test]
 fn samples_have_the_posterior_distribution() {
     let (x, new) = (rows(30, 0.3), rows(60, 4.0));
@@ -374,8 +376,8 @@ fn samples_have_the_posterior_distribution() {
             let error = (covariance[o][(i, i)] / N as f64).sqrt();
             assert!((average - mean[(i, o)]).abs() < 4.5 * error, "{o} {i}: {average}");
             for j in 0..=i {
-                let both = covariance[o][(i, i)] * covariance[o][(j, j)];
-                let error = ((both + covariance[o][(i, j)].powi(2)) / N as f64).sqrt();
+                let variance_product = covariance[o][(i, i)] * covariance[o][(j, j)];
+                let error = ((variance_product + covariance[o][(i, j)].powi(2)) / N as f64).sqrt();
                 assert!((moment(o, i, o, j) - covariance[o][(i, j)]).abs() < 4.5 * error, "{o} {i} {j}");
                 let across = (covariance[0][(i, i)] * covariance[1][(j, j)] / N as f64).sqrt();
                 assert!(moment(0, i, 1, j).abs() < 4.5 * across, "{i} {j}");
@@ -393,7 +395,7 @@ fn samples_have_the_posterior_distribution() {
 /// Nothing is left to draw from: at rows observed without noise, and where the prior itself is 0. The jitter
 /// says so.
 #[test]
-fn draws_of_what_is_known_are_what_is_known() {
+fn draws_of_known_values_are_these_values() {
     let x = rows(12, 0.3);
     let y = wave(12, 0.7);
     let mut gp = GaussianProcess::new(kernel(), 1e-13);
@@ -413,8 +415,8 @@ fn draws_of_what_is_known_are_what_is_known() {
     assert!(samples.values[0].data().iter().all(|v| v.abs() < 1e-90));
 }
 
-/// The class is the one that is most probable on average, which need not be the one with the largest mean; a
-/// model alone does not say it.
+/// The predicted class has the largest mean probability, which need not have the largest latent mean, and
+/// needs the posterior.
 #[test]
 fn classes_are_averaged_over_the_posterior() {
     let points = Table::from_rows(&[[0.0]]).unwrap();
@@ -431,8 +433,8 @@ fn classes_are_averaged_over_the_posterior() {
         reduction: vec![known(0.0), known(1.0 / 9.0), known(0.0)],
         scale: vec![1.0; 3],
     };
-    let found = Prediction::of(&model, Some(&covariance), &points).unwrap();
-    assert!(found.outputs.row(0).iter().zip([1.0, 0.8, -3.0]).all(|(f, e)| (f - e).abs() < 1e-12));
+    let prediction = Prediction::new(&model, Some(&covariance), &points).unwrap();
+    assert!(prediction.outputs.row(0).iter().zip([1.0, 0.8, -3.0]).all(|(f, e)| (f - e).abs() < 1e-12));
     // Simpson's rule over ten standard deviations.
     let average = |mean: f64, sd: f64| {
         let steps = 20_000;
@@ -443,29 +445,29 @@ fn classes_are_averaged_over_the_posterior() {
         };
         (0..=steps).map(term).sum::<f64>() * 20.0 / steps as f64 / 3.0 / std::f64::consts::TAU.sqrt()
     };
-    let each = [average(1.0, 3.0), average(0.8, 0.0), average(-3.0, 3.0)];
-    let total: f64 = each.iter().sum();
-    let probabilities = found.probabilities.unwrap();
-    for (p, expected) in probabilities.row(0).iter().zip(each) {
+    let averages = [average(1.0, 3.0), average(0.8, 0.0), average(-3.0, 3.0)];
+    let total: f64 = averages.iter().sum();
+    let probabilities = prediction.probabilities.unwrap();
+    for (p, expected) in probabilities.row(0).iter().zip(averages) {
         assert!((p - expected / total).abs() < 1e-9, "{p} {expected}");
     }
-    assert_eq!(found.classes, Some(vec![1]));
-    let alone = Prediction::of(&model, None, &points).unwrap();
-    assert_eq!((alone.classes, alone.probabilities), (None, None));
+    assert_eq!(prediction.classes, Some(vec![1]));
+    let mean_only = Prediction::new(&model, None, &points).unwrap();
+    assert_eq!((mean_only.classes, mean_only.probabilities), (None, None));
 
     // Of two classes the sign of the mean says which is more probable, but not how much more.
     let coef = Matrix::from_row_major(1, 1, vec![0.1]);
     let mut two = KernelExpansion::new(model.kernel.clone(), points.clone(), coef, vec![0.0]).unwrap();
     (two.link, two.classes) = (Link::LatentLogistic, ["a", "b"].map(String::from).to_vec());
-    let alone = Prediction::of(&two, None, &points).unwrap();
-    assert_eq!((alone.classes, alone.probabilities), (Some(vec![1]), None));
-    let one = PosteriorCovariance {
+    let mean_only = Prediction::new(&two, None, &points).unwrap();
+    assert_eq!((mean_only.classes, mean_only.probabilities), (Some(vec![1]), None));
+    let binary_covariance = PosteriorCovariance {
         prior_scale: 1.0,
         skew_swap: None,
         reduction: vec![known(0.0)],
         scale: vec![1.0],
     };
-    let found = Prediction::of(&two, Some(&one), &points).unwrap();
-    assert!((found.probabilities.unwrap()[(0, 1)] - average(0.9, 3.0)).abs() < 1e-9);
-    assert_eq!(found.classes, Some(vec![1]));
+    let prediction = Prediction::new(&two, Some(&binary_covariance), &points).unwrap();
+    assert!((prediction.probabilities.unwrap()[(0, 1)] - average(0.9, 3.0)).abs() < 1e-9);
+    assert_eq!(prediction.classes, Some(vec![1]));
 }

@@ -56,28 +56,37 @@ pub fn game(case: &Case, name: &str) -> Game {
     }
 }
 
-/// The worth of a coalition: by output, the mean prediction of rows whose absent players take background
-/// rows, together or each its own.
-pub fn worth(case: &Case, name: &str, x: &[f64], players: &[Vec<usize>], present: &[bool]) -> Vec<f64> {
+/// The value of a coalition for each output: the mean prediction over rows whose absent players take
+/// background values, jointly or independently.
+pub fn coalition_values(
+    case: &Case,
+    name: &str,
+    x: &[f64],
+    players: &[Vec<usize>],
+    present: &[bool],
+) -> Vec<f64> {
     let weights = [0.5, 1.0, 0.25].map(|w| w / 1.75);
     let count = if name == "baseline" { 1 } else { 3 };
     let independent = name == "marginal-product";
     let draws = if independent { 3_usize.pow(players.len() as u32) } else { count };
-    let (mut rows, mut chances) = (Vec::new(), Vec::new());
+    let (mut rows, mut probabilities) = (Vec::new(), Vec::new());
     for draw in 0..draws {
-        let (mut row, mut chance) = (x.to_vec(), if count == 1 || independent { 1.0 } else { weights[draw] });
+        let (mut row, mut probability) =
+            (x.to_vec(), if count == 1 || independent { 1.0 } else { weights[draw] });
         for (p, columns) in players.iter().enumerate() {
             let b = if independent { draw / 3_usize.pow(p as u32) % 3 } else { draw };
-            chance *= if independent { weights[b] } else { 1.0 };
+            probability *= if independent { weights[b] } else { 1.0 };
             if !present[p] {
                 columns.iter().for_each(|&j| row[j] = case.background.rows.get(b, j));
             }
         }
         rows.push(row);
-        chances.push(chance);
+        probabilities.push(probability);
     }
-    let all = case.model.predict(&Table::from_rows(&rows).unwrap()).unwrap();
-    (0..case.model.outputs()).map(|o| (0..draws).map(|t| chances[t] * all[(t, o)]).sum()).collect()
+    let predictions = case.model.predict(&Table::from_rows(&rows).unwrap()).unwrap();
+    (0..case.model.outputs())
+        .map(|o| (0..draws).map(|t| probabilities[t] * predictions[(t, o)]).sum())
+        .collect()
 }
 
 fn indices() -> Vec<ValueIndex> {
@@ -88,8 +97,8 @@ fn indices() -> Vec<ValueIndex> {
     let pairs = texts.map(|text| text.parse::<ValueIndex>().unwrap());
     let values = [
         ValueIndex::Shapley,
-        ValueIndex::Banzhaf { chance: 0.3 },
-        ValueIndex::Banzhaf { chance: 1.0 },
+        ValueIndex::Banzhaf { inclusion_probability: 0.3 },
+        ValueIndex::Banzhaf { inclusion_probability: 1.0 },
         ValueIndex::BetaShapley { alpha: 4.0, beta: 1.0 },
         ValueIndex::BetaShapley { alpha: 0.5, beta: 2.5 },
         "semivalue(0.1: 0.25, 0.7: 0.5, 1: 0.25)".parse().unwrap(),
@@ -97,31 +106,33 @@ fn indices() -> Vec<ValueIndex> {
     values.into_iter().chain(pairs).collect()
 }
 
-/// The weight of the dividend of s players in the index of so many of them.
+/// The weight of a dividend of s players in the index of a set of `size` players.
 fn weight_of(index: ValueIndex, size: usize, s: usize) -> f64 {
     match index {
         ValueIndex::Shapley => 1.0 / s as f64,
-        ValueIndex::Banzhaf { chance } => chance.powi(s as i32 - 1),
+        ValueIndex::Banzhaf { inclusion_probability: chance } => chance.powi(s as i32 - 1),
         ValueIndex::BetaShapley { alpha, beta } => {
             (0..s - 1).map(|i| (beta + i as f64) / (alpha + beta + i as f64)).product()
         }
-        ValueIndex::Semivalue(chances) => chances.all().iter().map(|[t, w]| w * t.powi(s as i32 - 1)).sum(),
+        ValueIndex::Semivalue(distribution) => {
+            distribution.weighted_probabilities().iter().map(|[t, w]| w * t.powi(s as i32 - 1)).sum()
+        }
         ValueIndex::Interaction { kind, order } => weight(kind, order, size, s),
         _ => panic!("{index}"),
     }
 }
 
-/// All sets' values of a row and output, from the coalitions' worth.
+/// The values of all sets for one row and output, from the dividends of coalitions.
 fn truth(index: ValueIndex, sets: &[Vec<usize>], dividends: &[f64]) -> Vec<f64> {
-    let of = |set: &Vec<usize>| {
-        let own: usize = set.iter().map(|j| 1 << j).sum();
-        let within = (0..dividends.len()).filter(|mask| mask & own == own);
-        within.map(|mask| weight_of(index, set.len(), mask.count_ones() as usize) * dividends[mask]).sum()
+    let set_value = |set: &Vec<usize>| {
+        let set_mask: usize = set.iter().map(|j| 1 << j).sum();
+        let supersets = (0..dividends.len()).filter(|mask| mask & set_mask == set_mask);
+        supersets.map(|mask| weight_of(index, set.len(), mask.count_ones() as usize) * dividends[mask]).sum()
     };
-    sets.iter().map(of).collect()
+    sets.iter().map(set_value).collect()
 }
 
-/// How small a bound is for certain, relative to the sizes of all dividends.
+/// An upper limit for the stated bound, relative to the sum of the sizes of all dividends.
 fn tight(index: ValueIndex, degree: u32) -> f64 {
     if index == ValueIndex::Shapley && degree < 5 { 1e-9 } else { f64::INFINITY }
 }
@@ -132,37 +143,37 @@ fn check(case: &Case, index: ValueIndex, groups: Option<Players>, players: &[Vec
             continue;
         }
         let question = Question::from(game(case, name)).with_index(index).with_players(groups.clone());
-        let found = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
-        found.validate().unwrap();
-        if let Some(certificate) = found.certificate() {
+        let explanation = Explainer::new(&case.model, question).unwrap().explain(&case.rows).unwrap();
+        explanation.validate().unwrap();
+        if let Some(certificate) = explanation.certificate() {
             assert!(certificate.holds, "{index} {name}: {certificate:?}");
         }
-        let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
+        let Exactness::Exact { bound } = &explanation.exactness else { panic!("not exact") };
         let p = players.len();
         let singles = (0..p).map(|j| vec![j]).collect();
-        let sets = found.subsets.clone().unwrap_or(singles);
+        let sets = explanation.subsets.clone().unwrap_or(singles);
         for i in 0..case.rows.rows() {
             let x = case.rows.row(i);
             for o in 0..case.model.outputs() {
-                let value = |s: &[bool]| worth(case, name, &x, players, s)[o];
+                let value = |s: &[bool]| coalition_values(case, name, &x, players, s)[o];
                 let dividends = moebius(p, value);
                 let size: f64 = dividends.iter().map(|v| v.abs()).sum();
-                let off = bound[i * case.model.outputs() + o];
+                let row_bound = bound[i * case.model.outputs() + o];
                 // Not that it would hold whatever is found.
-                assert!(off < tight * (1.0 + size), "{index} {name}: {off} {size}");
-                for ((set, found), truth) in
-                    sets.iter().zip(found.row_values(i, o)).zip(truth(index, &sets, &dividends))
+                assert!(row_bound < tight * (1.0 + size), "{index} {name}: {row_bound} {size}");
+                for ((set, actual), truth) in
+                    sets.iter().zip(explanation.row_values(i, o)).zip(truth(index, &sets, &dividends))
                 {
-                    let gap = (found - truth).abs();
+                    let gap = (actual - truth).abs();
                     assert!(
-                        gap <= off.min(1e-9 * (1.0 + size)) + 1e-13 * (1.0 + size),
-                        "{index} {name} {set:?}: {found} {truth} {off}"
+                        gap <= row_bound.min(1e-9 * (1.0 + size)) + 1e-13 * (1.0 + size),
+                        "{index} {name} {set:?}: {actual} {truth} {row_bound}"
                     );
                 }
                 let base = value(&vec![false; p]);
                 assert!(
-                    (found.base_values[i * case.model.outputs() + o] - base).abs()
-                        <= off + 1e-13 * (1.0 + size)
+                    (explanation.base_values[i * case.model.outputs() + o] - base).abs()
+                        <= row_bound + 1e-13 * (1.0 + size)
                 );
             }
         }
@@ -184,8 +195,8 @@ proptest! {
     fn groups_are_players(degree in 2..6_u32, seed: u64, index in prop::sample::select(indices())) {
         let case = case(5, degree, 1, seed);
         let names: Vec<String> = case.model.columns().iter().map(|c| c.name.clone()).collect();
-        let both = ("both".to_string(), vec![names[1].clone(), names[4].clone()]);
-        let groups = Players::named(case.model.columns(), &[both]).unwrap();
+        let pair = ("both".to_string(), vec![names[1].clone(), names[4].clone()]);
+        let groups = Players::named(case.model.columns(), &[pair]).unwrap();
         let players: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
         check(&case, index, Some(groups), &players, tight(index, degree));
     }
@@ -202,16 +213,15 @@ fn many_columns_and_high_degrees() {
     }
 }
 
-/// Rows of whole numbers, whose games are sums of whole numbers: to the last digits, where what is added up
-/// cancels.
+/// Games of integer rows have integer sums: the bounds hold to the last digits, also where terms cancel.
 #[test]
 fn bounds_hold_for_whole_numbers() {
     let mut s = Stream(3);
     let mut worst = 0.0_f64;
     for round in 0..400 {
         let (d, degree) = (2 + round % 3, 1 + (round / 3 % 6) as u32);
-        let most = [3.0, 40.0, 300.0][round % 3];
-        let mut row = || -> Vec<f64> { (0..d).map(|_| (most * s.signed()).round()).collect() };
+        let largest = [3.0, 40.0, 300.0][round % 3];
+        let mut row = || -> Vec<f64> { (0..d).map(|_| (largest * s.signed()).round()).collect() };
         let (points, x, b) = ([row(), row()], row(), row());
         let kernel: Kernel = Polynomial {
             columns: (0..d).collect(),
@@ -226,33 +236,36 @@ fn bounds_hold_for_whole_numbers() {
         let model =
             KernelExpansion::new(kernel, Table::from_rows(&points).unwrap(), coef, vec![0.0]).unwrap();
         let game = Game::Baseline { point: Table::from_rows(std::slice::from_ref(&b)).unwrap() };
-        let found = Explainer::new(&model, game)
+        let explanation = Explainer::new(&model, game)
             .unwrap()
             .explain(&Table::from_rows(std::slice::from_ref(&x)).unwrap())
             .unwrap();
-        let Exactness::Exact { bound } = &found.exactness else { panic!("not exact") };
-        let worth = |mask: usize| -> i128 {
-            let of = |p: &[f64]| {
+        let Exactness::Exact { bound } = &explanation.exactness else { panic!("not exact") };
+        let coalition_value = |mask: usize| -> i128 {
+            let power = |p: &[f64]| {
                 let mixed = (0..d).map(|j| if mask >> j & 1 == 1 { x[j] } else { b[j] });
                 let sum = mixed.zip(p).fold(2, |sum, (v, p)| sum + v as i128 * *p as i128);
                 sum.pow(degree)
             };
-            3 * of(&points[0]) - 2 * of(&points[1])
+            3 * power(&points[0]) - 2 * power(&points[1])
         };
         let factorial = |n: usize| (1..=n as i128).product::<i128>();
         for j in 0..d {
-            let without = (0..1_usize << d).filter(|mask| mask >> j & 1 == 0);
-            let times = without.map(|mask| {
+            let masks = (0..1_usize << d).filter(|mask| mask >> j & 1 == 0);
+            let times = masks.map(|mask| {
                 let size = mask.count_ones() as usize;
-                factorial(size) * factorial(d - size - 1) * (worth(mask | 1 << j) - worth(mask))
+                factorial(size)
+                    * factorial(d - size - 1)
+                    * (coalition_value(mask | 1 << j) - coalition_value(mask))
             });
             let times: i128 = times.sum();
-            let (whole, rest) = (times / factorial(d), times % factorial(d));
+            let (quotient, remainder) = (times / factorial(d), times % factorial(d));
             // What the rounding of the truth itself takes.
-            let value = found.values[j];
-            let gap =
-                ((value as i128 - whole) as f64 + (value.fract() - rest as f64 / factorial(d) as f64)).abs();
-            assert!(gap <= bound[0], "{d} {degree} {most}: {value} {whole}, {gap} {}", bound[0]);
+            let value = explanation.values[j];
+            let gap = ((value as i128 - quotient) as f64
+                + (value.fract() - remainder as f64 / factorial(d) as f64))
+                .abs();
+            assert!(gap <= bound[0], "{d} {degree} {largest}: {value} {quotient}, {gap} {}", bound[0]);
             worst = worst.max(gap / bound[0]);
         }
     }
@@ -273,15 +286,15 @@ fn instruction_sets_threads_and_functionals_agree() {
                     assert!((a - b).abs() <= 2.0 * bound[0].max(bound[1]), "{}: {a} {b}", isa.name());
                 }
             }
-            let alone = with_threads(1, || explainer().explain(&case.rows).unwrap());
-            let many = with_threads(3, || explainer().explain(&case.rows).unwrap());
-            assert_eq!(alone.values, many.values);
-            assert_eq!(alone.exactness, many.exactness);
+            let serial = with_threads(1, || explainer().explain(&case.rows).unwrap());
+            let parallel = with_threads(3, || explainer().explain(&case.rows).unwrap());
+            assert_eq!(serial.values, parallel.values);
+            assert_eq!(serial.exactness, parallel.exactness);
             let players: Vec<usize> = (0..5).collect();
-            for (j, own) in explainer().functionals(&case.rows, &players).unwrap().iter().enumerate() {
+            for (j, functional) in explainer().functionals(&case.rows, &players).unwrap().iter().enumerate() {
                 for i in 0..case.rows.rows() {
                     let value: f64 = (0..case.model.support_points.rows())
-                        .map(|p| own[(p, i)] * case.model.coef[(p, 0)])
+                        .map(|p| functional[(p, i)] * case.model.coef[(p, 0)])
                         .sum();
                     assert!(
                         (value - reference.row_values(i, 0)[j]).abs() <= 2.0 * bound[i] + 1e-12,
@@ -293,28 +306,31 @@ fn instruction_sets_threads_and_functionals_agree() {
     }
 }
 
-/// Who takes no part adds nothing, and equal columns add the same.
+/// Columns outside the kernel have the value 0, and those within do not.
 #[test]
-fn axioms() {
+fn unused_columns_have_zero_values() {
     let mut s = Stream(9);
     let kernel = polynomial(vec![0, 2], 3, 1.0, &mut s);
     let coef = Matrix::column_vector((0..20).map(|_| s.signed()).collect());
     let model = KernelExpansion::new(kernel, s.normals(20, 3), coef, vec![0.0]).unwrap();
     let (rows, background) = (s.normals(3, 3), s.normals(4, 3));
-    let found = Explainer::interventional(&model, &background).unwrap().explain(&rows).unwrap();
+    let explanation = Explainer::interventional(&model, &background).unwrap().explain(&rows).unwrap();
     for i in 0..3 {
-        assert_eq!(found.row_values(i, 0)[1], 0.0);
-        assert!(found.row_values(i, 0)[0].abs() > 1e-6);
+        assert_eq!(explanation.row_values(i, 0)[1], 0.0);
+        assert!(explanation.row_values(i, 0)[0].abs() > 1e-6);
     }
 }
 
 #[test]
-fn the_functional_game_names_those_that_work() {
+fn the_functional_game_error_names_valid_games() {
     let case = case(4, 3, 1, 1);
     let error = Explainer::functional(&case.model).err().unwrap();
     assert!(matches!(error, Error::Parameter { .. }));
-    let told = error.to_string();
-    assert!(told.contains("functional") && told.contains("given a background or a baseline"), "{told}");
+    let message = error.to_string();
+    assert!(
+        message.contains("functional") && message.contains("given a background or a baseline"),
+        "{message}"
+    );
     // What is neither a power nor a product has no exact values in any.
     let mut s = Stream(2);
     let product = polynomial(vec![0, 1], 2, 1.0, &mut s) * Kernel::gaussian(&[1.0]);
@@ -327,7 +343,7 @@ fn the_functional_game_names_those_that_work() {
 
 /// Numbers that leave the range of doubles say whose they are.
 #[test]
-fn overflow_is_told() {
+fn overflow_is_reported() {
     let mut s = Stream(5);
     let kernel = polynomial(vec![0, 1], 4, 1.0, &mut s);
     let model = KernelExpansion::new(kernel, s.normals(9, 2), Matrix::column_vector(vec![1.0; 9]), vec![0.0])

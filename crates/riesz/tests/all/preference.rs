@@ -1,8 +1,8 @@
-//! Models of duels against dense formulas, differences, and what must not matter.
+//! Preference models of duels against dense formulas, finite differences and invariances.
 
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 use faer::{Mat, Side};
-use riesz::explanation::{Spread, Uncertainty};
+use riesz::explanation::{Dispersion, Uncertainty};
 use riesz::linalg::Sparse;
 use riesz::preference::{
     ContextKernel, Duels, Pair, PairKernel, PreferenceFit, PreferenceProcess, prepare_entries, wide_rows,
@@ -58,19 +58,21 @@ impl Case {
         })
     }
 
-    /// The mode, slopes and curvature of each duel by a damped fixed point, and Laplace's value.
+    /// The coefficients and curvatures of the duels at the mode, by damped Newton steps, and Laplace's
+    /// evidence.
     fn laplace(&self, prior: &PairKernel) -> (Vec<f64>, Vec<f64>, f64) {
         let n = self.left.len();
-        let own: Vec<Pair> = self.left.iter().copied().zip(self.right.iter().copied()).collect();
-        let k = self.covariance(prior, &own);
+        let pairs: Vec<Pair> = self.left.iter().copied().zip(self.right.iter().copied()).collect();
+        let k = self.covariance(prior, &pairs);
         let mut g = vec![0.0; n];
         let mut alpha = vec![0.0; n];
         let curve = |i: usize, g: f64| self.weight[i] * sigma(g) * sigma(-g);
         for _ in 0..200 {
             // One Newton step on α from the equations α = w (y - σ(Kα)).
             let system = Mat::from_fn(n, n, |i, j| f64::from(u8::from(i == j)) + curve(i, g[i]) * k[(i, j)]);
-            let off = Mat::from_fn(n, 1, |i, _| self.weight[i] * (self.outcome[i] - sigma(g[i])) - alpha[i]);
-            let step = system.partial_piv_lu().solve(&off);
+            let residual =
+                Mat::from_fn(n, 1, |i, _| self.weight[i] * (self.outcome[i] - sigma(g[i])) - alpha[i]);
+            let step = system.partial_piv_lu().solve(&residual);
             for i in 0..n {
                 alpha[i] += 0.7 * step[(i, 0)];
             }
@@ -112,7 +114,7 @@ fn processes() -> Vec<PreferenceProcess> {
 #[test]
 fn fits_are_laplaces_approximation() {
     let case = case(12, 40, 3);
-    let asked: Vec<Pair> = vec![(0, 1), (1, 0), (4, 4), (7, 2), (11, 3)];
+    let query_pairs: Vec<Pair> = vec![(0, 1), (1, 0), (4, 4), (7, 2), (11, 3)];
     for process in processes() {
         let fit = process.fit(&case.items, &case.duels()).unwrap();
         let (alpha, weights, value) = case.laplace(&process.prior);
@@ -121,16 +123,16 @@ fn fits_are_laplaces_approximation() {
             "{} {value}",
             fit.log_marginal_likelihood
         );
-        let rows = wide_rows(&case.items, &asked).unwrap();
+        let rows = wide_rows(&case.items, &query_pairs).unwrap();
         let (mean, variance) = (fit.model.predict(&rows).unwrap(), fit.posterior().variance(&rows).unwrap());
-        let cross = case.covariance(&process.prior, &asked);
-        let own: Vec<Pair> = case.left.iter().copied().zip(case.right.iter().copied()).collect();
-        let k = case.covariance(&process.prior, &own);
-        let n = own.len();
+        let cross = case.covariance(&process.prior, &query_pairs);
+        let duel_pairs: Vec<Pair> = case.left.iter().copied().zip(case.right.iter().copied()).collect();
+        let k = case.covariance(&process.prior, &duel_pairs);
+        let n = duel_pairs.len();
         let noisy = Mat::from_fn(n, n, |i, j| k[(i, j)] + if i == j { 1.0 / weights[i] } else { 0.0 });
         let inverse = noisy.partial_piv_lu().inverse();
         let joint = &fit.posterior().covariance(&fit.posterior().functionals_at(&rows).unwrap())[0];
-        for (r, &(a, b)) in asked.iter().enumerate() {
+        for (r, &(a, b)) in query_pairs.iter().enumerate() {
             let truth: f64 = (0..n).map(|i| alpha[i] * cross[(i, r)]).sum();
             assert!((mean[(r, 0)] - truth).abs() < 1e-9, "{} {truth}", mean[(r, 0)]);
             let items = |x: usize, y: usize| process.prior.items.eval(&case.items.row(x), &case.items.row(y));
@@ -147,23 +149,24 @@ fn fits_are_laplaces_approximation() {
         // Who stands left does not matter, and nobody beats himself.
         assert!((joint[(0, 1)] + joint[(0, 0)]).abs() < 1e-9);
         assert_eq!((mean[(2, 0)].abs() < 1e-12, variance[(2, 0)] < 1e-9), (true, true));
-        let chance = fit.probability(&case.items, &asked).unwrap();
-        assert!((chance[0] + chance[1] - 1.0).abs() < 1e-12 && (chance[2] - 0.5).abs() < 1e-9);
+        let probability = fit.probability(&case.items, &query_pairs).unwrap();
+        assert!((probability[0] + probability[1] - 1.0).abs() < 1e-12 && (probability[2] - 0.5).abs() < 1e-9);
     }
 }
 
 #[test]
-fn gradients_are_differences() {
+fn gradients_match_finite_differences() {
     let case = case(9, 25, 11);
     for process in processes() {
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
-        let at = |theta: &[f64]| process.log_marginal_likelihood(&case.items, &case.duels(), theta).unwrap();
-        let (_, gradient) = at(&theta);
+        let evidence =
+            |theta: &[f64]| process.log_marginal_likelihood(&case.items, &case.duels(), theta).unwrap();
+        let (_, gradient) = evidence(&theta);
         for p in 0..theta.len() {
             let value = |h: f64| {
                 let mut theta = theta.clone();
                 theta[p] += h;
-                at(&theta).0
+                evidence(&theta).0
             };
             let slope = |h: f64| (value(h) - value(-h)) / (2.0 * h);
             let difference = (4.0 * slope(1e-3) - slope(2e-3)) / 3.0;
@@ -180,9 +183,9 @@ fn close(a: &PreferenceFit, b: &PreferenceFit, items: &Table) {
     assert!((a.log_marginal_likelihood - b.log_marginal_likelihood).abs() < 1e-9);
 }
 
-/// The order of duels, their sides, and whether repeats are written or counted.
+/// The order of duels, their sides, and the form of repeats (listed or weighted) do not change the fit.
 #[test]
-fn what_means_nothing_changes_nothing() {
+fn order_sides_and_repeats_do_not_change_the_fit() {
     let case = case(10, 30, 7);
     let process = &processes()[0];
     let fit = process.fit(&case.items, &case.duels()).unwrap();
@@ -194,15 +197,19 @@ fn what_means_nothing_changes_nothing() {
     let other = Duels::new(10, &pick(&case.right), &pick(&case.left), &won, Some(&weight)).unwrap();
     close(&fit, &process.fit(&case.items, &other).unwrap(), &case.items);
     // A tie is half a win for either, and a weight of two is two duels.
-    let one = Duels::new(10, &[0, 0], &[1, 2], &[0.5, 1.0], Some(&[1.0, 2.0])).unwrap();
-    let many =
+    let merged = Duels::new(10, &[0, 0], &[1, 2], &[0.5, 1.0], Some(&[1.0, 2.0])).unwrap();
+    let listed =
         Duels::new(10, &[0, 1, 2, 0], &[1, 0, 0, 2], &[1.0, 1.0, 0.0, 1.0], Some(&[0.5, 0.5, 1.0, 1.0]))
             .unwrap();
-    assert_eq!((one.pairs(), one.outcome(), one.weight()), (many.pairs(), many.outcome(), many.weight()));
-    assert_eq!((one.count(), many.count()), (2, 4));
+    assert_eq!(
+        (merged.pairs(), merged.outcome(), merged.weight()),
+        (listed.pairs(), listed.outcome(), listed.weight())
+    );
+    assert_eq!((merged.count(), listed.count()), (2, 4));
 }
 
-/// A ranking is found by the evidence where there is one, and cycles where there are some.
+/// The evidence favours a utility where duels follow a ranking, and a generalised preference where they are
+/// cyclic.
 #[test]
 fn the_evidence_says_whether_there_is_a_ranking() {
     let mut s = Stream(4);
@@ -219,23 +226,24 @@ fn the_evidence_says_whether_there_is_a_ranking() {
             }
         }
         let duels = Duels::new(40, &left, &right, &won, None).unwrap();
-        let of = |times: [f64; 2]| {
+        let fit_with = |times: [f64; 2]| {
             let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.3]));
             (process.prior.utility_variance, process.prior.generalised_variance) =
                 (2.25 * times[0], 2.25 * times[1]);
             process.fit(&items, &duels).unwrap()
         };
-        let [both, ranking, generalised] = [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]].map(of);
+        let [combined, ranking, generalised] = [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]].map(fit_with);
         let better = if cyclic { &generalised } else { &ranking };
         let worse = if cyclic { &ranking } else { &generalised };
         let (high, low) = (better.log_marginal_likelihood, worse.log_marginal_likelihood);
         // Any ranking of numbers on a line is a skew function, too, so there the difference is small.
         assert!(high > low + if cyclic { 10.0 } else { 0.0 }, "{cyclic}: {high} {low}");
-        assert!(both.log_marginal_likelihood > better.log_marginal_likelihood - 3.0);
+        assert!(combined.log_marginal_likelihood > better.log_marginal_likelihood - 3.0);
         // Half way around, where no duel may have been.
         let pairs: Vec<Pair> = (0..40).map(|i| ((i + 10) % 40, i)).collect();
-        let chance = both.probability(&items, &pairs).unwrap();
-        let right = pairs.iter().zip(&chance).filter(|((l, r), p)| (**p > 0.5) == (cyclic || l > r)).count();
+        let probability = combined.probability(&items, &pairs).unwrap();
+        let right =
+            pairs.iter().zip(&probability).filter(|((l, r), p)| (**p > 0.5) == (cyclic || l > r)).count();
         assert!(right >= 36, "{right} of 40");
     }
 }
@@ -259,10 +267,10 @@ fn tuning_ends_where_evidence_and_weak_priors_are_level() {
     }
 }
 
-/// Without noise large shares are likely, and rounding of so large a covariance leaves slopes above the
-/// tolerance that Newton's method has for others.
+/// Noiseless duels favour large variances, whose rounding leaves gradients above the usual tolerance of
+/// Newton's method.
 #[test]
-fn large_shares_have_a_mode() {
+fn large_variances_have_a_mode() {
     let items = Stream(6).normals(12, 2);
     let ahead =
         |&(l, r): &Pair| (items.get(l, 0) > items.get(r, 0)) != (items.get(l, 1) * items.get(r, 1) > 0.5);
@@ -274,13 +282,13 @@ fn large_shares_have_a_mode() {
         let mut process = PreferenceProcess::new(Kernel::gaussian(&[20.0, 20.0]));
         (process.prior.utility_variance, process.prior.generalised_variance) = (0.0, share);
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
-        let at = |theta: &[f64]| process.log_marginal_likelihood(&items, &duels, theta).unwrap();
-        let gradient = at(&theta).1;
+        let evidence = |theta: &[f64]| process.log_marginal_likelihood(&items, &duels, theta).unwrap();
+        let gradient = evidence(&theta).1;
         for (j, slope) in gradient.iter().enumerate() {
-            let moved = |by: f64| {
+            let moved = |step: f64| {
                 let mut theta = theta.clone();
-                theta[j] += by;
-                at(&theta).0
+                theta[j] += step;
+                evidence(&theta).0
             };
             let difference = (moved(1e-3) - moved(-1e-3)) / 2e-3;
             assert!(
@@ -291,8 +299,8 @@ fn large_shares_have_a_mode() {
     }
 }
 
-/// Players are columns of both items; values change their sign with the sides, to the bit, and are those of
-/// all coalitions.
+/// With players that are columns of both items, values match those of all coalitions and change sign with the
+/// sides.
 #[test]
 fn duels_are_explained_by_games_of_wide_rows() {
     let case = case(12, 40, 3);
@@ -303,14 +311,14 @@ fn duels_are_explained_by_games_of_wide_rows() {
         .collect();
     let groups = Players::named(&columns, &groups).unwrap();
     // Both absent features from the same item: all else equal.
-    let same: Vec<Pair> = (0..6).map(|i| (i, i)).collect();
-    let background = wide_rows(&case.items, &same).unwrap();
+    let self_pairs: Vec<Pair> = (0..6).map(|i| (i, i)).collect();
+    let background = wide_rows(&case.items, &self_pairs).unwrap();
     let game = Game::Interventional { background: background.into() };
     let question = Question::from(game).with_players(Some(groups));
     let rows = wide_rows(&case.items, &[(7, 2), (2, 7)]).unwrap();
-    let found = Explainer::new(&fit.model, question).unwrap().explain(&rows).unwrap();
-    assert!(found.certificate().unwrap().holds && found.base_values[0].abs() < 1e-12);
-    let worth = |mask: usize| -> f64 {
+    let explanation = Explainer::new(&fit.model, question).unwrap().explain(&rows).unwrap();
+    assert!(explanation.certificate().unwrap().holds && explanation.base_values[0].abs() < 1e-12);
+    let coalition_value = |mask: usize| -> f64 {
         let mixed: Vec<Vec<f64>> = (0..6)
             .map(|b| {
                 let side = |item: usize| -> Vec<f64> {
@@ -319,24 +327,33 @@ fn duels_are_explained_by_games_of_wide_rows() {
                 [side(7), side(2)].concat()
             })
             .collect();
-        let mixed =
-            Table::from_column_major(columns.clone(), 6, (0..36).map(|at| mixed[at % 6][at / 6]).collect());
+        let mixed = Table::from_column_major(
+            columns.clone(),
+            6,
+            (0..36).map(|cell| mixed[cell % 6][cell / 6]).collect(),
+        );
         fit.model.predict(&mixed.unwrap()).unwrap().data().iter().sum::<f64>() / 6.0
     };
     let share = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
     for j in 0..3 {
-        let own = (0..8_usize).filter(|mask| mask >> j & 1 == 0);
-        let truth: f64 =
-            own.map(|mask| share[mask.count_ones() as usize] * (worth(mask | 1 << j) - worth(mask))).sum();
-        assert!((found.row_values(0, 0)[j] - truth).abs() < 1e-10, "{} {truth}", found.row_values(0, 0)[j]);
-        assert!((found.row_values(0, 0)[j] + found.row_values(1, 0)[j]).abs() < 1e-12);
+        let masks = (0..8_usize).filter(|mask| mask >> j & 1 == 0);
+        let truth: f64 = masks
+            .map(|mask| {
+                share[mask.count_ones() as usize] * (coalition_value(mask | 1 << j) - coalition_value(mask))
+            })
+            .sum();
+        assert!(
+            (explanation.row_values(0, 0)[j] - truth).abs() < 1e-10,
+            "{} {truth}",
+            explanation.row_values(0, 0)[j]
+        );
+        assert!((explanation.row_values(0, 0)[j] + explanation.row_values(1, 0)[j]).abs() < 1e-12);
     }
 }
 
-/// How sure values of a duel are, against all coalitions' covariance under the posterior of the log odds,
-/// which is known of any rows.
+/// The covariances of a duel's values match those from all coalitions under the posterior of the log odds.
 #[test]
-fn covariances_of_values_are_those_of_sums() {
+fn covariances_of_values_match_all_coalitions() {
     let case = case(12, 40, 3);
     for process in processes() {
         let fit = process.fit(&case.items, &case.duels()).unwrap();
@@ -354,44 +371,47 @@ fn covariances_of_values_are_those_of_sums() {
         let explainer =
             Explainer::new(&fit.model, question).unwrap().with_posterior(Some(&fit.covariance)).unwrap();
         let joint = &fit.posterior().covariance(&explainer.posterior_functionals(&rows).unwrap())[0];
-        let found = explainer.explain(&rows).unwrap();
+        let explanation = explainer.explain(&rows).unwrap();
         let variances = &explainer.variance_shares(&rows).unwrap()[0];
         // Coalition by coalition of each row: means over mixed rows.
         let (mut mixed, mut weights) = (Vec::new(), Vec::new());
         for (r, mask) in (0..3).flat_map(|r| (0..8_usize).map(move |mask| (r, mask))) {
-            let own = (0..4).map(|b| {
+            let entries = (0..4).map(|b| {
                 let cell =
                     |j: usize| if mask >> (j % 3) & 1 == 1 { rows.get(r, j) } else { background.get(b, j) };
                 mixed.push((0..6).map(cell).collect::<Vec<f64>>());
                 (mixed.len() - 1, 0.25)
             });
-            weights.push(own.collect::<Vec<_>>());
+            weights.push(entries.collect::<Vec<_>>());
         }
         let values = (0..6).flat_map(|j| mixed.iter().map(move |row| row[j])).collect();
         let table = Table::from_column_major(columns.clone(), mixed.len(), values).unwrap();
         let sums = Sparse::from_columns(mixed.len(), weights).unwrap();
-        let worth =
+        let coalition_covariance =
             &fit.posterior().covariance(&fit.posterior().weighted_sum_functionals(&table, &sums).unwrap())[0];
         let share = |j: usize, mask: usize| {
-            let (size, own) = (mask.count_ones() as usize, mask >> j & 1 == 1);
-            let of = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
-            if own { of[size - 1] } else { -of[size] }
+            let (size, is_present) = (mask.count_ones() as usize, mask >> j & 1 == 1);
+            let shapley_weights = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
+            if is_present { shapley_weights[size - 1] } else { -shapley_weights[size] }
         };
-        let masks = || (0..64_usize).map(|at| (at / 8, at % 8));
+        let masks = || (0..64_usize).map(|index| (index / 8, index % 8));
         for (a, b) in (0..9).flat_map(|a| (0..9).map(move |b| (a, b))) {
             let ((r, j), (q, l)) = ((a / 3, a % 3), (b / 3, b % 3));
-            let truth: f64 =
-                masks().map(|(s, t)| share(j, s) * share(l, t) * worth[(8 * r + s, 8 * q + t)]).sum();
+            let truth: f64 = masks()
+                .map(|(s, t)| share(j, s) * share(l, t) * coalition_covariance[(8 * r + s, 8 * q + t)])
+                .sum();
             assert!((joint[(a, b)] - truth).abs() < 1e-9, "{} {truth}", joint[(a, b)]);
             if r == q {
-                let Some(Uncertainty { spread: Spread::Covariance(own), .. }) = &found.uncertainty else {
+                let Some(Uncertainty { dispersion: Dispersion::Covariance(reported), .. }) =
+                    &explanation.uncertainty
+                else {
                     panic!()
                 };
-                assert!((own[r * 9 + 3 * j + l] - truth).abs() < 1e-9);
+                assert!((reported[r * 9 + 3 * j + l] - truth).abs() < 1e-9);
             }
         }
         for (r, j) in (0..3).flat_map(|r| (0..3).map(move |j| (r, j))) {
-            let truth: f64 = (0..8).map(|s| share(j, s) * worth[(8 * r + s, 8 * r + s)]).sum();
+            let truth: f64 = (0..8).map(|s| share(j, s) * coalition_covariance[(8 * r + s, 8 * r + s)]).sum();
             assert!((variances[(r, j)] - truth).abs() < 1e-9, "{} {truth}", variances[(r, j)]);
         }
     }
@@ -405,7 +425,7 @@ fn covariances_of_values_are_those_of_sums() {
 }
 
 #[test]
-fn bad_duels_are_told() {
+fn invalid_duels_are_refused() {
     let say = |l: &[usize], r: &[usize], won: &[f64], w: Option<&[f64]>| {
         Duels::new(3, l, r, won, w).unwrap_err().to_string()
     };
@@ -434,10 +454,10 @@ fn graphs_of_duels() {
     assert!(duels(&[(0, 1), (1, 2), (2, 0)]).is_strongly_connected());
 }
 
-/// Many duels between few items are learnt through features of pairs; contexts, of which there is one here,
-/// take the whole covariance.
+/// Features of pairs, used for many duels between few items, agree with the full covariance used with
+/// contexts (here a single one).
 #[test]
-fn features_of_pairs_are_the_whole_covariance() {
+fn features_of_pairs_match_the_full_covariance() {
     let mut s = Stream(8);
     // On a line a smooth kernel has a dozen columns that count, so that there are fewer features than pairs.
     let items = s.normals(30, 1);
@@ -445,41 +465,52 @@ fn features_of_pairs_are_the_whole_covariance() {
     let (left, right): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
     let outcome: Vec<f64> = pairs.iter().map(|_| [1.0, 0.0, 0.5][(s.uniform() * 3.0) as usize]).collect();
     let names: Vec<String> = (0..30).map(|i| i.to_string()).collect();
-    let own = prepare_entries(&items, (&left, &right), &outcome, None, Some(&names)).unwrap();
-    let duels = Duels::new(30, &own.left, &own.right, &outcome, None).unwrap();
+    let entries = prepare_entries(&items, (&left, &right), &outcome, None, Some(&names)).unwrap();
+    let duels = Duels::new(30, &entries.left, &entries.right, &outcome, None).unwrap();
     let season =
         |n: usize| Table::from_column_major(vec![Column::numeric("season")], n, vec![0.0; n]).unwrap();
-    let one = season(pairs.len());
-    let in_context = Duels::in_contexts(30, &own.left, &own.right, &outcome, None, &one).unwrap();
+    let one_season = season(pairs.len());
+    let in_context =
+        Duels::in_contexts(30, &entries.left, &entries.right, &outcome, None, &one_season).unwrap();
     let cases =
         [(2.0, 1.5, None), (2.0, 1.5, Some(0.7)), (0.5, 0.0, Some(0.3)), (0.0, 1.0, None), (0.0, 0.0, None)];
     for (utility, generalised, margin) in cases {
-        let mut few = PreferenceProcess::new(Kernel::gaussian(&[2.0]));
-        (few.prior.extra_utility_kernel, few.margin) = (own.alone.clone(), margin);
-        (few.prior.utility_variance, few.prior.generalised_variance) = (utility, generalised);
-        let mut whole = few.clone();
-        whole.prior.contexts = Some(ContextKernel { kernel: Kernel::constant(1.0), shared: 1.0 });
-        let at = |process: &PreferenceProcess| -> Vec<f64> {
+        let mut feature_process = PreferenceProcess::new(Kernel::gaussian(&[2.0]));
+        (feature_process.prior.extra_utility_kernel, feature_process.margin) =
+            (entries.extra_utility_kernel.clone(), margin);
+        (feature_process.prior.utility_variance, feature_process.prior.generalised_variance) =
+            (utility, generalised);
+        let mut full_process = feature_process.clone();
+        full_process.prior.contexts = Some(ContextKernel { kernel: Kernel::constant(1.0), shared: 1.0 });
+        let log_values = |process: &PreferenceProcess| -> Vec<f64> {
             process.parameters().iter().map(|p| p.log_value).collect()
         };
-        let (value, slopes) = few.log_marginal_likelihood(&own.table, &duels, &at(&few)).unwrap();
-        let (expected, all) = whole.log_marginal_likelihood(&own.table, &in_context, &at(&whole)).unwrap();
+        let (value, slopes) = feature_process
+            .log_marginal_likelihood(&entries.table, &duels, &log_values(&feature_process))
+            .unwrap();
+        let (expected, expected_slopes) = full_process
+            .log_marginal_likelihood(&entries.table, &in_context, &log_values(&full_process))
+            .unwrap();
         assert!((value - expected).abs() < 1e-8 * expected.abs(), "{value} {expected}");
         // The kernel of contexts has a parameter more, which stands before the margin.
-        let last = slopes.len() - usize::from(margin.is_some());
-        for (a, b) in slopes[..last].iter().zip(&all).chain(slopes[last..].last().zip(all.last())) {
-            assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{slopes:?} {all:?}");
+        let margin_index = slopes.len() - usize::from(margin.is_some());
+        for (a, b) in slopes[..margin_index]
+            .iter()
+            .zip(&expected_slopes)
+            .chain(slopes[margin_index..].last().zip(expected_slopes.last()))
+        {
+            assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "{slopes:?} {expected_slopes:?}");
         }
         // The fits are the same.
-        few.tune = false;
-        whole.tune = false;
-        let rows = wide_rows(&own.table, &pairs[..40]).unwrap();
-        let a = few.fit(&own.table, &duels).unwrap();
-        let b = whole.fit(&own.table, &in_context).unwrap();
+        feature_process.tune = false;
+        full_process.tune = false;
+        let rows = wide_rows(&entries.table, &pairs[..40]).unwrap();
+        let a = feature_process.fit(&entries.table, &duels).unwrap();
+        let b = full_process.fit(&entries.table, &in_context).unwrap();
         let mean = a.model.predict(&rows).unwrap();
         let contexts = season(40);
         let other =
-            b.model.predict(&wide_rows_in(&own.table, &pairs[..40], Some(&contexts)).unwrap()).unwrap();
+            b.model.predict(&wide_rows_in(&entries.table, &pairs[..40], Some(&contexts)).unwrap()).unwrap();
         for (a, b) in mean.data().iter().zip(other.data()) {
             assert!((a - b).abs() < 1e-8, "{a} {b}");
         }

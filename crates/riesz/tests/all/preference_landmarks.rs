@@ -26,8 +26,8 @@ fn landmarks(utility: f64, generalised: f64, landmarks: usize, draws: usize) -> 
 fn roots(kernel: &dyn Fn(&[f64], &[f64]) -> f64, z: &Table, rows: &Table) -> Vec<Vec<f64>> {
     let q = z.rows();
     let between = |x: &Table| Mat::from_fn(q, x.rows(), |i, j| kernel(&z.row(i), &x.row(j)));
-    let own = between(z).self_adjoint_eigen(Side::Lower).unwrap();
-    let features = Mat::from_fn(q, q, |i, j| own.U()[(j, i)] / own.S()[i].sqrt()) * between(rows);
+    let eigen = between(z).self_adjoint_eigen(Side::Lower).unwrap();
+    let features = Mat::from_fn(q, q, |i, j| eigen.U()[(j, i)] / eigen.S()[i].sqrt()) * between(rows);
     (0..q).map(|j| (0..rows.rows()).map(|i| features[(j, i)]).collect()).collect()
 }
 
@@ -55,21 +55,21 @@ fn landmarks_are_nystroms_prior() {
     let pairs: Vec<Pair> = (0..20).map(|i| (i, (i + 7) % 25)).chain([(3, 3), (7, 0)]).collect();
     for (utility, generalised) in SHARES {
         let fit = landmarks(utility, generalised, 7, 0).fit(&items, &duels).unwrap();
-        let found = fit.function.log_odds(&items, &pairs, None).unwrap();
+        let log_odds = fit.function.log_odds(&items, &pairs, None).unwrap();
         let (process, features) = nystrom(&fit, &items);
         let dense = process.fit(&features, &duels).unwrap();
         let truth = dense.model.predict(&wide_rows(&features, &pairs).unwrap()).unwrap();
-        let own = fit.model.as_ref().unwrap().predict(&wide_rows(&items, &pairs).unwrap()).unwrap();
+        let expanded = fit.model.as_ref().unwrap().predict(&wide_rows(&items, &pairs).unwrap()).unwrap();
         for i in 0..pairs.len() {
-            assert!((found[i] - truth[(i, 0)]).abs() < 1e-9, "{} {}", found[i], truth[(i, 0)]);
-            assert!((found[i] - own[(i, 0)]).abs() < 1e-9, "{} {}", found[i], own[(i, 0)]);
+            assert!((log_odds[i] - truth[(i, 0)]).abs() < 1e-9, "{} {}", log_odds[i], truth[(i, 0)]);
+            assert!((log_odds[i] - expanded[(i, 0)]).abs() < 1e-9, "{} {}", log_odds[i], expanded[(i, 0)]);
         }
-        assert_eq!((found[20], found[21].to_bits()), (0.0, (-found[0]).to_bits()));
+        assert_eq!((log_odds[20], log_odds[21].to_bits()), (0.0, (-log_odds[0]).to_bits()));
     }
 }
 
 #[test]
-fn all_items_as_landmarks_are_the_process() {
+fn all_items_as_landmarks_match_the_exact_process() {
     let (items, duels) = (Stream(8).normals(15, 2), duels(15, 120, 4));
     let pairs: Vec<Pair> = (0..15).map(|i| (i, (i + 7) % 15)).collect();
     for (utility, generalised) in SHARES {
@@ -78,10 +78,15 @@ fn all_items_as_landmarks_are_the_process() {
         let dense = settings.process.fit(&items, &duels).unwrap();
         let rows = wide_rows(&items, &pairs).unwrap();
         let truth = dense.model.predict(&rows).unwrap();
-        let own = fit.model.as_ref().unwrap().predict(&rows).unwrap();
-        for (i, found) in fit.function.log_odds(&items, &pairs, None).unwrap().into_iter().enumerate() {
-            assert!((found - truth[(i, 0)]).abs() < 1e-9, "{found} {}", truth[(i, 0)]);
-            assert!((own[(i, 0)] - truth[(i, 0)]).abs() < 1e-7, "{} {}", own[(i, 0)], truth[(i, 0)]);
+        let expanded = fit.model.as_ref().unwrap().predict(&rows).unwrap();
+        for (i, actual) in fit.function.log_odds(&items, &pairs, None).unwrap().into_iter().enumerate() {
+            assert!((actual - truth[(i, 0)]).abs() < 1e-9, "{actual} {}", truth[(i, 0)]);
+            assert!(
+                (expanded[(i, 0)] - truth[(i, 0)]).abs() < 1e-7,
+                "{} {}",
+                expanded[(i, 0)],
+                truth[(i, 0)]
+            );
         }
         assert!(fit.unknown < 1e-7);
     }
@@ -100,10 +105,11 @@ fn draws_are_from_the_posterior() {
         let rows = wide_rows(&features, &pairs).unwrap();
         let known = dense.posterior().variance(&rows).unwrap();
         // Of what landmarks do not know, all that was not known beforehand.
-        let own = wide_rows(&items, &pairs).unwrap();
+        let item_rows = wide_rows(&items, &pairs).unwrap();
         let settings = landmarks(utility, generalised, 7, 0);
-        let (more, less) = (before(&settings.process, 2, &own), before(&process, 7, &rows));
-        let truth: Vec<f64> = (0..20).map(|i| known[(i, 0)] + more[i] - less[i]).collect();
+        let (full_prior, less) =
+            (prior_variances(&settings.process, 2, &item_rows), prior_variances(&process, 7, &rows));
+        let truth: Vec<f64> = (0..20).map(|i| known[(i, 0)] + full_prior[i] - less[i]).collect();
         // The estimated part has the standard error.
         let apart = |i: usize| ((sd[i] * sd[i] - truth[i]) / known[(i, 0)]) * 200.0_f64.sqrt();
         let apart: Vec<f64> = (0..20).map(apart).collect();
@@ -115,20 +121,23 @@ fn draws_are_from_the_posterior() {
         for (i, sd) in solved.iter().enumerate() {
             let missing = truth[i] - sd * sd;
             assert!(
-                (-1e-10 * more[i]..1e-8 * more[i] + 1e-12).contains(&missing),
+                (-1e-10 * full_prior[i]..1e-8 * full_prior[i] + 1e-12).contains(&missing),
                 "{missing} of {}",
-                more[i]
+                full_prior[i]
             );
         }
         // Probabilities are averages over the draws' spread.
-        let chance = fit.function.probabilities(&items, &pairs, None).unwrap();
+        let probabilities = fit.function.probabilities(&items, &pairs, None).unwrap();
         let mut s = Stream(5);
         let normal: Vec<f64> = (0..20_000).map(|_| s.normal()).collect();
-        let of = |i: usize| {
+        let average = |i: usize| {
             normal.iter().map(|z| 1.0 / (1.0 + (-mean[i] - solved[i] * z).exp())).sum::<f64>() / 2e4
         };
         for i in 0..20 {
-            assert!((chance[(i, 1)] - of(i)).abs() < 0.03 && chance[(i, 0)] == 1.0 - chance[(i, 1)]);
+            assert!(
+                (probabilities[(i, 1)] - average(i)).abs() < 0.03
+                    && probabilities[(i, 0)] == 1.0 - probabilities[(i, 1)]
+            );
         }
     }
 }
@@ -142,8 +151,8 @@ fn landmarks_are_the_same_for_any_number_of_threads() {
         let fit = pool.install(|| settings.fit(&items, &duels)).unwrap();
         (fit.model, fit.function.moments(&items, &[(0, 1), (5, 3)], None).unwrap(), fit.steps)
     };
-    let one = with(1);
-    assert!(one.0.is_ok() && one == with(2) && one == with(3));
+    let serial = with(1);
+    assert!(serial.0.is_ok() && serial == with(2) && serial == with(3));
 }
 
 #[test]
@@ -152,10 +161,10 @@ fn landmarks_are_tuned_on_some_duels() {
     let mut settings = landmarks(2.0, 1.5, 60, 0);
     (settings.process.tune, settings.tuning_pairs) = (true, 40);
     let fit = settings.fit(&items, &duels).unwrap();
-    let some = duels.sample(40, 0);
-    assert_eq!((some.pairs().len(), duels.sample(10_000, 0)), (40, duels.clone()));
-    assert!(some.pairs().iter().all(|pair| duels.pairs().contains(pair)));
-    let tuned = settings.process.fit(&items, &some).unwrap();
+    let sample = duels.sample(40, 0);
+    assert_eq!((sample.pairs().len(), duels.sample(10_000, 0)), (40, duels.clone()));
+    assert!(sample.pairs().iter().all(|pair| duels.pairs().contains(pair)));
+    let tuned = settings.process.fit(&items, &sample).unwrap();
     assert_eq!(
         (fit.function.prior, fit.log_marginal_likelihood),
         (tuned.prior, Some(tuned.log_marginal_likelihood))
@@ -173,8 +182,8 @@ fn landmarks_are_tuned_on_some_duels() {
     assert!(settings.fit(&items, &duels).unwrap_err().to_string().contains("landmarks = 0"));
 }
 
-/// Where tuning starts where a third of the pairs leads, it ends where all starts do with all of them, after
-/// a few evaluations.
+/// Tuning that starts from the optimum for a third of the pairs ends where tuning on all pairs does, with few
+/// evaluations more.
 #[test]
 fn tuning_goes_from_fewer_duels_to_more() {
     let (items, duels) = (Stream(8).normals(60, 2), duels(60, 1500, 4));
@@ -182,14 +191,15 @@ fn tuning_goes_from_fewer_duels_to_more() {
     (settings.process.tune, settings.tuning_pairs) = (true, 620);
     let fit = settings.fit(&items, &duels).unwrap();
     let spent = settings.process.progress.steps();
-    let [few, all] = [206, 620].map(|pairs| settings.process.fit(&items, &duels.sample(pairs, 0)).unwrap());
+    let [third_fit, full_fit] =
+        [206, 620].map(|pairs| settings.process.fit(&items, &duels.sample(pairs, 0)).unwrap());
     let value = fit.log_marginal_likelihood.unwrap();
     assert!(
-        (value - all.log_marginal_likelihood).abs() < 1e-3 * value.abs(),
+        (value - full_fit.log_marginal_likelihood).abs() < 1e-3 * value.abs(),
         "{value} {}",
-        all.log_marginal_likelihood
+        full_fit.log_marginal_likelihood
     );
-    let (later, from_all) = (spent - few.evaluations, all.evaluations);
+    let (later, from_all) = (spent - third_fit.evaluations, full_fit.evaluations);
     assert!(0 < later && 2 * later < from_all, "{later}, and from all starts {from_all}");
 }
 
@@ -201,8 +211,8 @@ struct Meetings {
     duels: (Vec<usize>, Vec<usize>, Vec<f64>),
     contexts: Table,
     process: PreferenceProcess,
-    /// Pairs of rows of items, and their contexts.
-    asked: (Vec<Pair>, Table),
+    /// The queried pairs of rows of items, and their contexts.
+    queries: (Vec<Pair>, Table),
 }
 
 fn meetings(shares: (f64, f64), with_alone: bool, ties: bool) -> Meetings {
@@ -217,8 +227,8 @@ fn meetings(shares: (f64, f64), with_alone: bool, ties: bool) -> Meetings {
             home.push([HomeSide::Left, HomeSide::Right, HomeSide::Nobody][(3.0 * s.uniform()) as usize]);
             cells.push([(3.0 * s.uniform()).floor(), (2.0 * s.uniform()).floor()]);
             let ahead = items.get(l, 0) - items.get(r, 0);
-            let chance = 1.0 / (1.0 + (-ahead).exp());
-            won.push(if s.uniform() < 0.25 { 0.5 } else { f64::from(u8::from(s.uniform() < chance)) });
+            let probability = 1.0 / (1.0 + (-ahead).exp());
+            won.push(if s.uniform() < 0.25 { 0.5 } else { f64::from(u8::from(s.uniform() < probability)) });
         }
     }
     let kind = ColumnKind::Categorical { levels: ["clay", "grass"].map(String::from).to_vec() };
@@ -231,20 +241,20 @@ fn meetings(shares: (f64, f64), with_alone: bool, ties: bool) -> Meetings {
     let contexts = table(&cells);
     let names: Vec<String> = (0..14).map(|i| format!("item {i}")).collect();
     let (at_home, called) = if with_alone { (Some(&home[..]), Some(&names[..])) } else { (None, None) };
-    let own = prepare_entries(&items, (&left, &right), &won, at_home, called).unwrap();
-    let n = own.table.rows();
+    let entries = prepare_entries(&items, (&left, &right), &won, at_home, called).unwrap();
+    let n = entries.table.rows();
     let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.8, 1.1]));
     process.tune = false;
     (process.prior.utility_variance, process.prior.generalised_variance) = shares;
-    process.prior.extra_utility_kernel = own.alone;
+    process.prior.extra_utility_kernel = entries.extra_utility_kernel;
     let between = Kernel::gaussian(&[1.3]) * Kernel::from(Categorical { columns: [1], similarity: 0.3 });
     process.prior.contexts = Some(ContextKernel { kernel: between, shared: 0.4 });
     process.margin = ties.then_some(0.35);
     // Some of them in contexts that nobody met in.
-    let asked: Vec<Pair> = (0..n).map(|i| (i, (i * 5 + 3) % n)).collect();
+    let query_pairs: Vec<Pair> = (0..n).map(|i| (i, (i * 5 + 3) % n)).collect();
     let cells: Vec<[f64; 2]> = (0..n).map(|i| [(i % 4) as f64, (i % 2) as f64]).collect();
-    let duels = (own.left, own.right, won);
-    Meetings { items: own.table, duels, contexts, process, asked: (asked, table(&cells)) }
+    let duels = (entries.left, entries.right, won);
+    Meetings { items: entries.table, duels, contexts, process, queries: (query_pairs, table(&cells)) }
 }
 
 impl Meetings {
@@ -254,59 +264,60 @@ impl Meetings {
     }
 }
 
-/// The variances of pairs beforehand.
-fn before(process: &PreferenceProcess, width: usize, rows: &Table) -> Vec<f64> {
+/// The prior variances of pairs.
+fn prior_variances(process: &PreferenceProcess, width: usize, rows: &Table) -> Vec<f64> {
     let kernel = process.prior.wide_row_kernel(width);
-    let of = |i: usize| {
+    let variance = |i: usize| {
         let row = rows.row(i);
         let back = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
         kernel.eval(&row, &row) - kernel.eval(&row, &back)
     };
-    (0..rows.rows()).map(of).collect()
+    (0..rows.rows()).map(variance).collect()
 }
 
-/// A function is that of a dense process, with its standard deviations, and as an expansion.
-fn same(
+/// Checks that a landmark function and its expansion match a dense process, with standard deviations.
+fn check_against_dense(
     fit: &LandmarkFit,
-    at: &Meetings,
+    case: &Meetings,
     (process, duels): (&PreferenceProcess, &Duels),
     tables: [&Table; 2],
     draws: bool,
 ) {
     let [items, contexts] = tables;
     let dense = process.fit(items, duels).unwrap();
-    let rows = &wide_rows_in(items, &at.asked.0, Some(contexts)).unwrap();
-    let (pairs, contexts) = (&at.asked.0, Some(&at.asked.1));
+    let rows = &wide_rows_in(items, &case.queries.0, Some(contexts)).unwrap();
+    let (pairs, contexts) = (&case.queries.0, Some(&case.queries.1));
     let truth = dense.model.predict(rows).unwrap();
     let variance = dense.posterior().variance(rows).unwrap();
     // Of what landmarks do not know, all that was not known beforehand.
-    let own = wide_rows_in(&at.items, pairs, Some(&at.asked.1)).unwrap();
-    let more = before(&at.process, at.items.width(), &own);
-    let less = before(process, items.width(), rows);
+    let item_rows = wide_rows_in(&case.items, pairs, Some(&case.queries.1)).unwrap();
+    let full_prior = prior_variances(&case.process, case.items.width(), &item_rows);
+    let less = prior_variances(process, items.width(), rows);
     let stop = AtomicBool::new(false);
-    let (mean, sd) = fit.function.exact_moments(&at.items, pairs, contexts, &stop).unwrap();
-    let expanded = fit.model.as_ref().unwrap().predict(&own).unwrap();
+    let (mean, sd) = fit.function.exact_moments(&case.items, pairs, contexts, &stop).unwrap();
+    let expanded = fit.model.as_ref().unwrap().predict(&item_rows).unwrap();
     let again =
         LandmarkFunction::from_state(fit.function.prior.clone(), fit.function.margin, fit.function.state())
             .unwrap();
-    assert_eq!(again.log_odds(&at.items, pairs, contexts).unwrap(), mean);
-    assert_eq!(again.exact_moments(&at.items, pairs, contexts, &stop).unwrap().1, sd);
+    assert_eq!(again.log_odds(&case.items, pairs, contexts).unwrap(), mean);
+    assert_eq!(again.exact_moments(&case.items, pairs, contexts, &stop).unwrap().1, sd);
     let exact =
-        riesz::Prediction::of(&dense.model, Some(&dense.covariance), rows).unwrap().probabilities.unwrap();
-    let chance = fit.function.probabilities(&at.items, pairs, contexts).unwrap();
+        riesz::Prediction::new(&dense.model, Some(&dense.covariance), rows).unwrap().probabilities.unwrap();
+    let probabilities = fit.function.probabilities(&case.items, pairs, contexts).unwrap();
     for i in 0..pairs.len() {
         assert!((mean[i] - truth[(i, 0)]).abs() < 1e-7, "{} {}", mean[i], truth[(i, 0)]);
-        let spread = (variance[(i, 0)] + more[i] - less[i]).sqrt();
-        assert!((sd[i] - spread).abs() < 1e-6, "{} {spread}", sd[i]);
+        let expected_sd = (variance[(i, 0)] + full_prior[i] - less[i]).sqrt();
+        assert!((sd[i] - expected_sd).abs() < 1e-6, "{} {expected_sd}", sd[i]);
         assert!((expanded[(i, 0)] - mean[i]).abs() < 1e-6, "{} {}", expanded[(i, 0)], mean[i]);
-        let apart = (0..exact.cols()).map(|k| (chance[(i, k)] - exact[(i, k)]).abs()).fold(0.0, f64::max);
+        let apart =
+            (0..exact.cols()).map(|k| (probabilities[(i, k)] - exact[(i, k)]).abs()).fold(0.0, f64::max);
         assert!(!draws || apart < 0.03, "{apart}");
     }
-    assert!(chance.cols() == exact.cols());
+    assert!(probabilities.cols() == exact.cols());
 }
 
 #[test]
-fn all_contexts_homes_names_and_ties_are_the_process() {
+fn all_landmarks_match_the_process_with_contexts_and_ties() {
     for (shares, with_alone, ties) in [
         ((2.0, 1.5), true, true),
         ((2.0, 0.0), true, false),
@@ -314,91 +325,99 @@ fn all_contexts_homes_names_and_ties_are_the_process() {
         ((0.0, 0.0), true, true),
         ((2.0, 1.5), false, false),
     ] {
-        let at = meetings(shares, with_alone, ties);
-        let duels = at.duels(&at.contexts);
+        let case = meetings(shares, with_alone, ties);
+        let duels = case.duels(&case.contexts);
         let draws = if with_alone && ties { 300 } else { 0 };
         let settings = LandmarkProcess {
             landmarks: 99,
             draws,
             tolerance: 1e-11,
-            ..LandmarkProcess::new(at.process.clone())
+            ..LandmarkProcess::new(case.process.clone())
         };
-        let fit = settings.fit(&at.items, &duels).unwrap();
+        let fit = settings.fit(&case.items, &duels).unwrap();
         assert!(fit.unknown < 1e-7 && fit.unknown_contexts < 1e-7 && fit.warnings.is_empty());
         assert_eq!(fit.function.context_landmarks().unwrap().rows(), 6);
-        same(&fit, &at, (&at.process, &duels), [&at.items, &at.asked.1], draws > 0);
+        check_against_dense(&fit, &case, (&case.process, &duels), [&case.items, &case.queries.1], draws > 0);
         // Skew to the bit, in any context.
-        let back: Vec<Pair> = at.asked.0.iter().map(|&(l, r)| (r, l)).collect();
-        let there = fit.function.log_odds(&at.items, &at.asked.0, Some(&at.asked.1)).unwrap();
-        let here = fit.function.log_odds(&at.items, &back, Some(&at.asked.1)).unwrap();
-        assert!(there.iter().zip(&here).all(|(a, b)| (a + 0.0).to_bits() == (-b + 0.0).to_bits()));
+        let back: Vec<Pair> = case.queries.0.iter().map(|&(l, r)| (r, l)).collect();
+        let forward = fit.function.log_odds(&case.items, &case.queries.0, Some(&case.queries.1)).unwrap();
+        let backward = fit.function.log_odds(&case.items, &back, Some(&case.queries.1)).unwrap();
+        assert!(forward.iter().zip(&backward).all(|(a, b)| (a + 0.0).to_bits() == (-b + 0.0).to_bits()));
     }
 }
 
-/// With few landmarks the prior is that of features, of which dense linear kernels make the same.
+/// With few landmarks the prior is that of Nyström features, the same as dense linear kernels of these
+/// features.
 #[test]
 fn landmarks_of_contexts_are_nystroms_prior() {
-    let at = meetings((2.0, 1.5), true, true);
+    let case = meetings((2.0, 1.5), true, true);
     let settings = LandmarkProcess {
         landmarks: 6,
         context_landmarks: 3,
         draws: 0,
         tolerance: 1e-11,
-        ..LandmarkProcess::new(at.process.clone())
+        ..LandmarkProcess::new(case.process.clone())
     };
-    let fit = settings.fit(&at.items, &at.duels(&at.contexts)).unwrap();
+    let fit = settings.fit(&case.items, &case.duels(&case.contexts)).unwrap();
     assert!(fit.unknown_contexts > 0.1 && fit.warnings[0].contains("3 landmarks of 6 contexts"));
     let (z, u) = (fit.function.landmarks(), fit.function.context_landmarks().unwrap());
     assert!(z.rows() == 6 && u.rows() == 3);
     let (prior, between) = (&fit.function.prior, fit.function.prior.contexts.as_ref().unwrap());
-    let whole = |a: &[f64], b: &[f64]| between.shared + (1.0 - between.shared) * between.kernel.eval(a, b);
+    let context_kernel =
+        |a: &[f64], b: &[f64]| between.shared + (1.0 - between.shared) * between.kernel.eval(a, b);
     // Features of items, and then home and id as they are.
     let mut columns: Vec<Column> = (0..6).map(|j| Column::numeric(format!("f{j}"))).collect();
-    columns.extend(at.items.columns()[2..].iter().cloned());
-    let mut values = roots(&|a, b| prior.items.eval(a, b), z, &at.items);
-    values.extend((2..4).map(|j| at.items.column(j).to_vec()));
-    let features = Table::from_column_major(columns, at.items.rows(), values.concat()).unwrap();
+    columns.extend(case.items.columns()[2..].iter().cloned());
+    let mut values = roots(&|a, b| prior.items.eval(a, b), z, &case.items);
+    values.extend((2..4).map(|j| case.items.column(j).to_vec()));
+    let features = Table::from_column_major(columns, case.items.rows(), values.concat()).unwrap();
     let of_contexts = |rows: &Table| {
         let columns = (0..3).map(|j| Column::numeric(format!("p{j}"))).collect();
-        Table::from_column_major(columns, rows.rows(), roots(&whole, u, rows).concat()).unwrap()
+        Table::from_column_major(columns, rows.rows(), roots(&context_kernel, u, rows).concat()).unwrap()
     };
-    let mut process = at.process.clone();
+    let mut process = case.process.clone();
     process.prior.items = linear(6);
-    process.prior.extra_utility_kernel =
-        at.process.prior.extra_utility_kernel.as_ref().map(|own| own.shift_columns(4));
+    process.prior.extra_utility_kernel = case
+        .process
+        .prior
+        .extra_utility_kernel
+        .as_ref()
+        .map(|utility_kernel| utility_kernel.shift_columns(4));
     process.prior.contexts = Some(ContextKernel { kernel: linear(3), shared: 0.0 });
-    let duels = at.duels(&of_contexts(&at.contexts));
-    same(&fit, &at, (&process, &duels), [&features, &of_contexts(&at.asked.1)], false);
+    let duels = case.duels(&of_contexts(&case.contexts));
+    check_against_dense(&fit, &case, (&process, &duels), [&features, &of_contexts(&case.queries.1)], false);
 }
 
 #[test]
 fn meetings_are_tuned_on_some_duels() {
-    let at = meetings((2.0, 1.5), true, true);
-    let mut settings = LandmarkProcess { draws: 2, ..LandmarkProcess::new(at.process.clone()) };
+    let case = meetings((2.0, 1.5), true, true);
+    let mut settings = LandmarkProcess { draws: 2, ..LandmarkProcess::new(case.process.clone()) };
     (settings.process.tune, settings.tuning_pairs) = (true, 40);
-    let duels = at.duels(&at.contexts);
+    let duels = case.duels(&case.contexts);
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| settings.fit(&at.items, &duels)).unwrap()
+        pool.install(|| settings.fit(&case.items, &duels)).unwrap()
     };
     let fit = with(1);
-    let tuned = settings.process.fit(&at.items, &duels.sample(40, 0)).unwrap();
+    let tuned = settings.process.fit(&case.items, &duels.sample(40, 0)).unwrap();
     assert_eq!((&fit.function.prior, fit.function.margin), (&tuned.prior, tuned.margin));
     assert!(fit.function.margin != Some(0.35) && fit.function.prior.contexts.as_ref().unwrap().shared != 0.4);
     let again = with(2);
-    let asked = |fit: &LandmarkFit| fit.function.moments(&at.items, &at.asked.0, Some(&at.asked.1)).unwrap();
-    assert!(fit.model == again.model && asked(&fit) == asked(&again));
+    let moments = |fit: &LandmarkFit| {
+        fit.function.moments(&case.items, &case.queries.0, Some(&case.queries.1)).unwrap()
+    };
+    assert!(fit.model == again.model && moments(&fit) == moments(&again));
 
-    let told = |fit: riesz::Result<LandmarkFit>| fit.unwrap_err().to_string();
-    let without = fit.function.log_odds(&at.items, &at.asked.0, None).unwrap_err().to_string();
-    assert!(without.contains("say which"), "{without}");
-    let few = at.asked.1.select_rows(&[0]);
-    assert!(fit.function.log_odds(&at.items, &at.asked.0, Some(&few)).is_err());
+    let message = |fit: riesz::Result<LandmarkFit>| fit.unwrap_err().to_string();
+    let no_context_error = fit.function.log_odds(&case.items, &case.queries.0, None).unwrap_err().to_string();
+    assert!(no_context_error.contains("say which"), "{no_context_error}");
+    let too_few = case.queries.1.select_rows(&[0]);
+    assert!(fit.function.log_odds(&case.items, &case.queries.0, Some(&too_few)).is_err());
     settings.context_landmarks = 0;
-    assert!(told(settings.fit(&at.items, &duels)).contains("context_landmarks = 0"));
+    assert!(message(settings.fit(&case.items, &duels)).contains("context_landmarks = 0"));
     settings.context_landmarks = 1;
     settings.draws = 1 << 50;
-    assert!(told(settings.fit(&at.items, &duels)).contains("draws"));
+    assert!(message(settings.fit(&case.items, &duels)).contains("draws"));
     let mut state = fit.function.state();
     state.curve.pop();
     assert!(LandmarkFunction::from_state(fit.function.prior.clone(), None, state).is_err());
@@ -406,37 +425,39 @@ fn meetings_are_tuned_on_some_duels() {
     state.rows[0] = 99;
     assert!(LandmarkFunction::from_state(fit.function.prior.clone(), None, state).is_err());
     // A further utility of the items' own columns leaves no room for points that stand for it alone.
-    let mut process = at.process.clone();
+    let mut process = case.process.clone();
     process.prior.extra_utility_kernel = Some(Kernel::gaussian(&[0.4, 0.7]));
     let fit = LandmarkProcess { tolerance: 1e-11, ..LandmarkProcess::new(process.clone()) };
-    let fit = LandmarkProcess { landmarks: 99, draws: 0, ..fit }.fit(&at.items, &duels).unwrap();
+    let fit = LandmarkProcess { landmarks: 99, draws: 0, ..fit }.fit(&case.items, &duels).unwrap();
     assert!(fit.model.unwrap_err().contains("further utilities"));
-    let dense = process.fit(&at.items, &duels).unwrap();
-    let rows = wide_rows_in(&at.items, &at.asked.0, Some(&at.asked.1)).unwrap();
+    let dense = process.fit(&case.items, &duels).unwrap();
+    let rows = wide_rows_in(&case.items, &case.queries.0, Some(&case.queries.1)).unwrap();
     let truth = dense.model.predict(&rows).unwrap();
-    let found = fit.function.log_odds(&at.items, &at.asked.0, Some(&at.asked.1)).unwrap();
-    assert!(found.iter().enumerate().all(|(i, g)| (g - truth[(i, 0)]).abs() < 1e-7));
+    let log_odds = fit.function.log_odds(&case.items, &case.queries.0, Some(&case.queries.1)).unwrap();
+    assert!(log_odds.iter().enumerate().all(|(i, g)| (g - truth[(i, 0)]).abs() < 1e-7));
 }
 
-/// Items that met nobody are none of the dense process's business, and matrices that no memory holds are
-/// refused beforehand.
+/// Items without duels do not change dense fits, and matrices that exceed the memory are refused beforehand.
 #[test]
-fn dense_fits_take_what_met() {
-    let (items, some) = (Stream(8).normals(30, 2), duels(12, 40, 4));
+fn dense_fits_ignore_items_without_duels() {
+    let (items, base_duels) = (Stream(8).normals(30, 2), duels(12, 40, 4));
     let mut process = PreferenceProcess::new(Kernel::gaussian(&[0.8, 1.1]));
     let (left, right): (Vec<usize>, Vec<usize>) =
-        some.pairs().iter().map(|&(l, r)| (2 * l + 3, 2 * r + 3)).unzip();
-    let of = |items: usize, left: &[usize], right: &[usize]| {
-        Duels::new(items, left, right, some.outcome(), Some(some.weight())).unwrap()
+        base_duels.pairs().iter().map(|&(l, r)| (2 * l + 3, 2 * r + 3)).unzip();
+    let duels_of = |items: usize, left: &[usize], right: &[usize]| {
+        Duels::new(items, left, right, base_duels.outcome(), Some(base_duels.weight())).unwrap()
     };
-    let all = process.fit(&items, &of(30, &left, &right)).unwrap();
-    let met: Vec<usize> = (0..12).map(|i| 2 * i + 3).collect();
-    let (l, r): (Vec<usize>, Vec<usize>) = some.pairs().iter().copied().unzip();
-    let own = process.fit(&items.select_rows(&met), &of(12, &l, &r)).unwrap();
-    assert!(all.model == own.model && all.log_marginal_likelihood == own.log_marginal_likelihood);
+    let full_fit = process.fit(&items, &duels_of(30, &left, &right)).unwrap();
+    let met_items: Vec<usize> = (0..12).map(|i| 2 * i + 3).collect();
+    let (l, r): (Vec<usize>, Vec<usize>) = base_duels.pairs().iter().copied().unzip();
+    let subset_fit = process.fit(&items.select_rows(&met_items), &duels_of(12, &l, &r)).unwrap();
+    assert!(
+        full_fit.model == subset_fit.model
+            && full_fit.log_marginal_likelihood == subset_fit.log_marginal_likelihood
+    );
     let (left, right): (Vec<usize>, Vec<usize>) = (0..1000).flat_map(|i| (0..i).map(move |j| (i, j))).unzip();
-    let many = Duels::new(1000, &left, &right, &vec![1.0; left.len()], None).unwrap();
+    let many_duels = Duels::new(1000, &left, &right, &vec![1.0; left.len()], None).unwrap();
     process.tune = false;
-    let told = process.fit(&Stream(8).normals(1000, 2), &many).unwrap_err().to_string();
-    assert!(told.contains("pairs that met = 499500") && told.contains("landmarks"), "{told}");
+    let message = process.fit(&Stream(8).normals(1000, 2), &many_duels).unwrap_err().to_string();
+    assert!(message.contains("pairs that met = 499500") && message.contains("landmarks"), "{message}");
 }

@@ -10,47 +10,47 @@ use riesz::{Kernel, KernelExpansion, Table};
 use crate::common::Stream;
 use crate::preference_explain::{DUELS, ask, background, fit, with_contexts};
 
-fn errors(found: &Explanation) -> &[f64] {
-    let Exactness::Estimated { std_error, .. } = &found.exactness else { panic!("estimated") };
+fn errors(explanation: &Explanation) -> &[f64] {
+    let Exactness::Estimated { std_error, .. } = &explanation.exactness else { panic!("estimated") };
     std_error
 }
 
-/// Values ± 1.96 standard errors hold the exact ones in 93 of 100 cases and more, add up to the log odds, and
-/// turn with the duel; of how many duels were asked at once they know nothing.
-fn held(model: &KernelExpansion, rows: &Table, question: &DuelQuestion) {
+/// Checks that values ± 1.96 standard errors cover the exact ones in at least 93% of cases, add up to the log
+/// odds, change sign with the sides, and do not depend on the other duels of the question.
+fn check_coverage(model: &KernelExpansion, rows: &Table, question: &DuelQuestion) {
     let exact = ask(model, rows, question);
     assert!(matches!(exact.exactness, Exactness::Exact { .. }));
     let sets = exact.sets();
-    let (mut covered, mut all, mut spread, mut said) = (0, 0, 0.0, 0.0);
+    let (mut covered, mut total, mut squared_error, mut squared_se) = (0, 0, 0.0, 0.0);
     for seed in 0..60 {
         let along = DuelQuestion { permutations: Some(40), seed, ..question.clone() };
-        let found = ask(model, rows, &along);
+        let explanation = ask(model, rows, &along);
         for i in 0..rows.rows() {
-            let sum: f64 = found.row_values(i, 0).iter().sum();
-            assert!((sum - found.predictions[i]).abs() < 1e-12);
-            assert!((found.predictions[i] - exact.predictions[i]).abs() < 1e-12);
-            assert_eq!(found.base_values[i], 0.0);
+            let sum: f64 = explanation.row_values(i, 0).iter().sum();
+            assert!((sum - explanation.predictions[i]).abs() < 1e-12);
+            assert!((explanation.predictions[i] - exact.predictions[i]).abs() < 1e-12);
+            assert_eq!(explanation.base_values[i], 0.0);
         }
-        for (k, se) in errors(&found).iter().enumerate().filter(|(_, se)| **se > 0.0) {
-            let off = found.values[k] - exact.values[k];
-            covered += usize::from(off.abs() <= 1.96 * se);
-            all += 1;
-            spread += off * off;
-            said += se * se;
+        for (k, se) in errors(&explanation).iter().enumerate().filter(|(_, se)| **se > 0.0) {
+            let error = explanation.values[k] - exact.values[k];
+            covered += usize::from(error.abs() <= 1.96 * se);
+            total += 1;
+            squared_error += error * error;
+            squared_se += se * se;
         }
         if seed == 3 {
-            let alone = ask(model, &rows.select_rows(&[1]), &along);
-            assert_eq!(alone.values, found.values[sets..2 * sets]);
+            let single = ask(model, &rows.select_rows(&[1]), &along);
+            assert_eq!(single.values, explanation.values[sets..2 * sets]);
             // Row 1 is row 0 the other way round.
-            let opposite: Vec<f64> = found.row_values(0, 0).iter().map(|v| -v).collect();
-            assert_eq!(found.row_values(1, 0), opposite);
-            assert_eq!(errors(&found)[..sets], errors(&found)[sets..2 * sets]);
+            let opposite: Vec<f64> = explanation.row_values(0, 0).iter().map(|v| -v).collect();
+            assert_eq!(explanation.row_values(1, 0), opposite);
+            assert_eq!(errors(&explanation)[..sets], errors(&explanation)[sets..2 * sets]);
         }
     }
-    assert!(covered as f64 >= 0.93 * all as f64, "{covered} of {all}");
+    assert!(covered as f64 >= 0.93 * total as f64, "{covered} of {total}");
     // Not because they are large. Two players have but one order and its reverse, which are exact against all
     // items.
-    assert!(said < 4.0 * spread || spread < 1e-20, "{said} {spread}");
+    assert!(squared_se < 4.0 * squared_error || squared_error < 1e-20, "{squared_se} {squared_error}");
 }
 
 #[test]
@@ -59,18 +59,18 @@ fn orders_estimate_every_game_with_a_background() {
     let rows = wide_rows(&items, &DUELS).unwrap();
     let chosen = items.select_rows(&[1, 2, 5, 8, 12, 13]);
     let weights: Vec<f64> = (0..6).map(|i| 1.0 + f64::from(i)).collect();
-    let met: Vec<Pair> = vec![(0, 3), (5, 6), (13, 1)];
+    let match_pairs: Vec<Pair> = vec![(0, 3), (5, 6), (13, 1)];
     for game in [
         DuelGame::Independent(background(&chosen, None)),
         DuelGame::Independent(background(&chosen, Some(weights.clone()))),
         DuelGame::Paired(background(&chosen, None)),
         DuelGame::Paired(background(&chosen, Some(weights))),
-        DuelGame::Matches(wide_rows(&items, &met).unwrap()),
+        DuelGame::Matches(wide_rows(&items, &match_pairs).unwrap()),
         DuelGame::Baseline(chosen.select_rows(&[3])),
     ] {
-        held(&fit.model, &rows, &DuelQuestion::new(game));
+        check_coverage(&fit.model, &rows, &DuelQuestion::new(game));
     }
-    let found = ask(
+    let explanation = ask(
         &fit.model,
         &rows,
         &DuelQuestion {
@@ -79,7 +79,7 @@ fn orders_estimate_every_game_with_a_background() {
         },
     );
     // Two alike are worth nothing, for sure.
-    assert_eq!((found.row_values(3, 0), &errors(&found)[9..12]), (&[0.0; 3][..], &[0.0; 3][..]));
+    assert_eq!((explanation.row_values(3, 0), &errors(&explanation)[9..12]), (&[0.0; 3][..], &[0.0; 3][..]));
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn orders_keep_contexts_or_draw_them() {
     let columns = ["surface", "wind"].map(riesz::Column::numeric).to_vec();
     let contexts =
         Table::from_column_major(columns, contexts.rows(), contexts.column_major().to_vec()).unwrap();
-    let own: Background = background(&items.select_rows(&[2, 4, 7]), None);
-    for game in [DuelGame::Independent(own.clone()), DuelGame::Paired(own)] {
+    let item_background: Background = background(&items.select_rows(&[2, 4, 7]), None);
+    for game in [DuelGame::Independent(item_background.clone()), DuelGame::Paired(item_background)] {
         let question = DuelQuestion::new(game);
-        held(&model, &rows, &question);
-        let some = Some(background(&contexts.select_rows(&[0, 3, 4, 9]), None));
-        held(&model, &rows, &DuelQuestion { contexts: some, ..question });
+        check_coverage(&model, &rows, &question);
+        let context_background = Some(background(&contexts.select_rows(&[0, 3, 4, 9]), None));
+        check_coverage(&model, &rows, &DuelQuestion { contexts: context_background, ..question });
     }
 }
 
@@ -114,24 +114,26 @@ fn orders_serve_landmarks_and_groups() {
     let rows = wide_rows(&items, &[(0, 20), (20, 0), (5, 31)]).unwrap();
     let game = DuelGame::Paired(background(&items.select_rows(&[1, 8, 9, 30]), None));
     let groups = vec![("both".to_string(), vec!["x1".to_string(), "x3".to_string()])];
-    held(&model, &rows, &DuelQuestion { groups, ..DuelQuestion::new(game) });
+    check_coverage(&model, &rows, &DuelQuestion { groups, ..DuelQuestion::new(game) });
 }
 
 #[test]
-fn what_orders_cannot_estimate_is_refused() {
+fn unsupported_questions_for_orders_are_refused() {
     let (items, fit) = fit(0.7, 1.9, 1);
     let rows = wide_rows(&items, &DUELS).unwrap();
     let (stop, progress) = (std::sync::Arc::default(), std::sync::Arc::default());
-    let told = |question: &DuelQuestion| {
+    let refusal = |question: &DuelQuestion| {
         explain(&fit.model, None, &rows, question, &stop, &progress).unwrap_err().to_string()
     };
     let paired = || DuelQuestion {
         permutations: Some(50),
         ..DuelQuestion::new(DuelGame::Paired(background(&items, None)))
     };
-    assert!(told(&DuelQuestion { permutations: Some(15), ..paired() }).contains("at least 16"));
-    assert!(told(&DuelQuestion { covariance: true, ..paired() }).contains("without covariances"));
-    assert!(told(&DuelQuestion { index: "banzhaf".parse().unwrap(), ..paired() }).contains("Shapley values"));
-    assert!(told(&DuelQuestion { game: Some(DuelGame::Functional), ..paired() }).contains("a background"));
-    assert!(told(&DuelQuestion { game: None, ..paired() }).contains("a background"));
+    assert!(refusal(&DuelQuestion { permutations: Some(15), ..paired() }).contains("at least 16"));
+    assert!(refusal(&DuelQuestion { covariance: true, ..paired() }).contains("without covariances"));
+    assert!(
+        refusal(&DuelQuestion { index: "banzhaf".parse().unwrap(), ..paired() }).contains("Shapley values")
+    );
+    assert!(refusal(&DuelQuestion { game: Some(DuelGame::Functional), ..paired() }).contains("a background"));
+    assert!(refusal(&DuelQuestion { game: None, ..paired() }).contains("a background"));
 }

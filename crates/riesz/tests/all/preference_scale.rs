@@ -19,7 +19,7 @@ fn names(items: usize) -> Vec<String> {
     (0..items).map(|i| format!("item {i}")).collect()
 }
 
-/// Weighted duels with ties, where everybody meets somebody.
+/// Weighted duels with ties, in which every item takes part.
 pub fn duels(items: usize, count: usize, seed: u64) -> Duels {
     let mut s = Stream(seed);
     let (mut left, mut right, mut won, mut weight) = (vec![], vec![], vec![], vec![]);
@@ -28,8 +28,8 @@ pub fn duels(items: usize, count: usize, seed: u64) -> Duels {
         let r = (l + 1 + (s.uniform() * (items - 1) as f64) as usize) % items;
         left.push(l);
         right.push(r);
-        let chance = sigma((l as f64 - r as f64) / items as f64);
-        won.push(if s.uniform() < 0.15 { 0.5 } else { f64::from(u8::from(s.uniform() < chance)) });
+        let probability = sigma((l as f64 - r as f64) / items as f64);
+        won.push(if s.uniform() < 0.15 { 0.5 } else { f64::from(u8::from(s.uniform() < probability)) });
         weight.push(0.5 + s.uniform());
     }
     Duels::new(items, &left, &right, &won, Some(&weight)).unwrap()
@@ -57,9 +57,9 @@ fn minorised(duels: &Duels) -> Vec<f64> {
     p.iter().map(|p| p.ln() - mean).collect()
 }
 
-/// The covariance of differences of abilities by the definition: the inverse Hessian, between items less the
-/// first one.
-fn spread(fit: &BradleyTerryFit, duels: &Duels, (l, r): Pair) -> f64 {
+/// The standard deviation of a difference of abilities by definition, from the inverse Hessian (without the
+/// first item if there is no ridge).
+fn difference_sd(fit: &BradleyTerryFit, duels: &Duels, (l, r): Pair) -> f64 {
     let n = duels.items();
     let mut hessian = Mat::<f64>::from_fn(n, n, |i, j| if i == j { fit.ridge } else { 0.0 });
     for (&(a, b), w) in duels.pairs().iter().zip(duels.weight()) {
@@ -71,8 +71,9 @@ fn spread(fit: &BradleyTerryFit, duels: &Duels, (l, r): Pair) -> f64 {
     }
     let first = usize::from(fit.ridge == 0.0);
     let inverse = hessian.submatrix(first, first, n - first, n - first).to_owned().partial_piv_lu().inverse();
-    let at = |i: usize, j: usize| if i < first || j < first { 0.0 } else { inverse[(i - first, j - first)] };
-    (at(l, l) + at(r, r) - 2.0 * at(l, r)).sqrt()
+    let covariance =
+        |i: usize, j: usize| if i < first || j < first { 0.0 } else { inverse[(i - first, j - first)] };
+    (covariance(l, l) + covariance(r, r) - 2.0 * covariance(l, r)).sqrt()
 }
 
 fn item_rows(items: usize) -> Table {
@@ -86,8 +87,8 @@ fn abilities_maximise_the_likelihood() {
     let duels = duels(14, 90, 5);
     let fit = fixed(0.0).fit(&names(14), &duels).unwrap();
     let truth = minorised(&duels);
-    for (own, truth) in fit.coef.iter().zip(&truth) {
-        assert!((own - truth).abs() < 1e-8, "{own} {truth}");
+    for (actual, truth) in fit.coef.iter().zip(&truth) {
+        assert!((actual - truth).abs() < 1e-8, "{actual} {truth}");
     }
     assert!(fit.notes.is_empty() && fit.coef.iter().sum::<f64>().abs() < 1e-12);
     // A tiny ridge comes to the same.
@@ -96,18 +97,18 @@ fn abilities_maximise_the_likelihood() {
 }
 
 #[test]
-fn abilities_know_how_sure_they_are() {
+fn uncertainty_of_abilities_matches_the_inverse_hessian() {
     let duels = duels(9, 40, 2);
-    let asked: Vec<Pair> = vec![(0, 1), (1, 0), (4, 4), (7, 2), (0, 8)];
-    let rows = wide_rows(&item_rows(9), &asked).unwrap();
+    let query_pairs: Vec<Pair> = vec![(0, 1), (1, 0), (4, 4), (7, 2), (0, 8)];
+    let rows = wide_rows(&item_rows(9), &query_pairs).unwrap();
     for ridge in [0.0, 0.7] {
         let fit = fixed(ridge).fit(&names(9), &duels).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);
-        let found = fit.differences(&asked, &stop).unwrap();
+        let differences = fit.differences(&query_pairs, &stop).unwrap();
         let mean = fit.model.predict(&rows).unwrap();
         let variance = fit.posterior().unwrap().variance(&rows).unwrap();
-        for (i, (&(l, r), (g, sd))) in asked.iter().zip(found).enumerate() {
-            let truth = spread(&fit, &duels, (l, r));
+        for (i, (&(l, r), (g, sd))) in query_pairs.iter().zip(differences).enumerate() {
+            let truth = difference_sd(&fit, &duels, (l, r));
             assert!((g - (fit.coef[l] - fit.coef[r])).abs() < 1e-12);
             assert!((sd - truth).abs() < 1e-9, "{sd} {truth}");
             assert!((mean[(i, 0)] - g).abs() < 1e-12, "{} {g}", mean[(i, 0)]);
@@ -121,33 +122,33 @@ fn abilities_know_how_sure_they_are() {
         // Of abilities: variances of all differences from the mean add up to those of pairs.
         let errors = fit.std_errors().unwrap();
         if ridge == 0.0 {
-            let all: f64 = (0..9)
+            let pair_sum: f64 = (0..9)
                 .flat_map(|l| (0..l).map(move |r| (l, r)))
-                .map(|p| spread(&fit, &duels, p).powi(2))
+                .map(|p| difference_sd(&fit, &duels, p).powi(2))
                 .sum();
-            let own: f64 = errors.iter().map(|e| 9.0 * e * e).sum();
-            assert!((all - own).abs() < 1e-9, "{all} {own}");
+            let error_sum: f64 = errors.iter().map(|e| 9.0 * e * e).sum();
+            assert!((pair_sum - error_sum).abs() < 1e-9, "{pair_sum} {error_sum}");
         }
     }
 }
 
-/// Random effects are a process with a utility that items have each for themselves, and linear ones one with
-/// a linear kernel, which are found by other code.
+/// Random item effects match a process with an independent utility per item, and linear effects one with a
+/// linear kernel.
 #[test]
-fn ridges_are_priors() {
+fn ridges_match_gaussian_process_priors() {
     let duels = duels(11, 50, 9);
     let mut s = Stream(6);
     let x = s.normals(11, 3);
-    let own = Kernel::from(Categorical { columns: [0], similarity: 0.0 });
-    let spread = |j: usize| {
+    let item_kernel = Kernel::from(Categorical { columns: [0], similarity: 0.0 });
+    let column_sd = |j: usize| {
         let mean = x.column(j).iter().sum::<f64>() / 11.0;
         (x.column(j).iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 11.0).sqrt()
     };
-    let scale: Vec<f64> = (0..3).map(spread).collect();
+    let scale: Vec<f64> = (0..3).map(column_sd).collect();
     let linear = Kernel::from(Linear { columns: vec![0, 1, 2], center: vec![0.0; 3], scale });
     let evidence = BradleyTerry::new(AbilityRidge::Evidence);
     let cases = [
-        (evidence.fit(&names(11), &duels).unwrap(), own, item_rows(11)),
+        (evidence.fit(&names(11), &duels).unwrap(), item_kernel, item_rows(11)),
         (evidence.fit_linear(&x, &duels).unwrap(), linear, x.clone()),
     ];
     for (fit, kernel, items) in cases {
@@ -164,13 +165,14 @@ fn ridges_are_priors() {
         let pairs: Vec<Pair> = (0..8).map(|i| (i, i + 3)).collect();
         let rows = wide_rows(&items, &pairs).unwrap();
         let (a, b) = (fit.model.predict(&rows).unwrap(), dense.model.predict(&rows).unwrap());
-        let sure =
+        let variances =
             [fit.posterior().unwrap().variance(&rows), dense.posterior().variance(&rows)].map(Result::unwrap);
         let stop = std::sync::atomic::AtomicBool::new(false);
         for (i, (g, sd)) in fit.differences(&pairs, &stop).unwrap().into_iter().enumerate() {
             assert!((a[(i, 0)] - b[(i, 0)]).abs() < 1e-8 && (g - b[(i, 0)]).abs() < 1e-8);
             assert!(
-                (sure[0][(i, 0)] - sure[1][(i, 0)]).abs() < 1e-8 && (sd * sd - sure[1][(i, 0)]).abs() < 1e-8
+                (variances[0][(i, 0)] - variances[1][(i, 0)]).abs() < 1e-8
+                    && (sd * sd - variances[1][(i, 0)]).abs() < 1e-8
             );
         }
         // The ridge is where the slope of the evidence and its weak prior vanish.
@@ -212,25 +214,25 @@ fn linear_abilities_maximise_the_likelihood() {
 }
 
 #[test]
-fn missing_maxima_are_told() {
-    let of = |items: usize, pairs: &[Pair]| {
+fn missing_maxima_are_reported() {
+    let duels_of = |items: usize, pairs: &[Pair]| {
         let (l, r): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
         Duels::new(items, &l, &r, &vec![1.0; l.len()], None).unwrap()
     };
     let say = |duels: &Duels| fixed(0.0).fit(&names(duels.items()), duels).unwrap_err().to_string();
-    let told = say(&of(4, &[(0, 1), (1, 2), (2, 1), (2, 3)]));
-    assert!(told.contains("1 item never won (item 3) and 1 item never lost (item 0)"), "{told}");
-    assert!(told.contains("set a ridge above 0"), "{told}");
-    let told = say(&of(6, &[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2)]));
-    assert!(told.contains("2 groups, of sizes 3, 2"), "{told}");
+    let message = say(&duels_of(4, &[(0, 1), (1, 2), (2, 1), (2, 3)]));
+    assert!(message.contains("1 item never won (item 3) and 1 item never lost (item 0)"), "{message}");
+    assert!(message.contains("set a ridge above 0"), "{message}");
+    let message = say(&duels_of(6, &[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2)]));
+    assert!(message.contains("2 groups, of sizes 3, 2"), "{message}");
     // Two groups that are each in themselves connected, of which one always won.
-    let split = of(5, &[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2), (0, 2), (1, 3)]);
-    let told = say(&split);
-    assert!(told.contains("3 items (item 2, item 3, item 4) never beat any of the others"), "{told}");
+    let split = duels_of(5, &[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2), (0, 2), (1, 3)]);
+    let message = say(&split);
+    assert!(message.contains("3 items (item 2, item 3, item 4) never beat any of the others"), "{message}");
     let fit = fixed(0.5).fit(&names(5), &split).unwrap();
     assert!(fit.notes[0].contains("never beat") && fit.coef[0] > fit.coef[2]);
     // Items without duels: nothing without a ridge, the mean with one.
-    let ring = of(4, &[(0, 1), (1, 2), (2, 0)]);
+    let ring = duels_of(4, &[(0, 1), (1, 2), (2, 0)]);
     let stop = std::sync::atomic::AtomicBool::new(false);
     let fit = fixed(0.0).fit(&names(4), &ring).unwrap();
     assert!(fit.coef[3].is_nan() && fit.std_errors().unwrap()[3].is_nan() && fit.coef[0].abs() < 1e-12);
@@ -240,11 +242,13 @@ fn missing_maxima_are_told() {
     assert!(fixed(-1.0).fit(&names(4), &ring).unwrap_err().to_string().contains("ridge = -1"));
 
     let x = Table::from_rows(&[[0.0, 1.0], [1.0, 3.0], [2.0, 2.0], [3.0, 0.0]]).unwrap();
-    let told = fixed(0.0).fit_linear(&x, &of(4, &[(1, 0), (2, 1), (3, 2), (3, 0)])).unwrap_err().to_string();
-    assert!(told.contains("tells who wins, without exception"), "{told}");
+    let message =
+        fixed(0.0).fit_linear(&x, &duels_of(4, &[(1, 0), (2, 1), (3, 2), (3, 0)])).unwrap_err().to_string();
+    assert!(message.contains("tells who wins, without exception"), "{message}");
     let twice = Table::from_rows(&[[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]).unwrap();
-    let told = fixed(0.0).fit_linear(&twice, &of(4, &[(1, 0), (2, 1), (0, 2)])).unwrap_err().to_string();
-    assert!(told.contains("weighted sums of others"), "{told}");
-    let told = fixed(0.0).fit_linear(&item_rows(4), &ring).unwrap_err().to_string();
-    assert!(told.contains("column 'item' holds categories"), "{told}");
+    let message =
+        fixed(0.0).fit_linear(&twice, &duels_of(4, &[(1, 0), (2, 1), (0, 2)])).unwrap_err().to_string();
+    assert!(message.contains("weighted sums of others"), "{message}");
+    let message = fixed(0.0).fit_linear(&item_rows(4), &ring).unwrap_err().to_string();
+    assert!(message.contains("column 'item' holds categories"), "{message}");
 }

@@ -30,7 +30,13 @@ fn question(game: Game, index: ValueIndex) -> Question {
 }
 
 /// The mean probability of a class over the background with the present features' values set.
-fn worth(model: &KernelExpansion, background: &Background, x: &[f64], present: &[bool], class: usize) -> f64 {
+fn coalition_value(
+    model: &KernelExpansion,
+    background: &Background,
+    x: &[f64],
+    present: &[bool],
+    class: usize,
+) -> f64 {
     let weights = background.weights.as_ref().unwrap();
     let total: f64 = weights.iter().sum();
     let mixed: Vec<Vec<f64>> = (0..background.rows.rows())
@@ -53,26 +59,26 @@ proptest! {
         let (model, background, rows) = setup(d, classes, seed);
         for (index, of_size) in [
             (ValueIndex::Shapley, (0..d).map(|s| 1.0 / (d as f64 * binomial(d - 1, s))).collect::<Vec<_>>()),
-            (ValueIndex::Banzhaf { chance: 0.5 }, vec![0.5_f64.powi(d as i32 - 1); d]),
+            (ValueIndex::Banzhaf { inclusion_probability: 0.5 }, vec![0.5_f64.powi(d as i32 - 1); d]),
         ] {
             let game = Game::Interventional { background: background.clone() };
-            let found = Explainer::new(&model, question(game, index)).unwrap().explain(&rows).unwrap();
-            found.validate().unwrap();
+            let explanation = Explainer::new(&model, question(game, index)).unwrap().explain(&rows).unwrap();
+            explanation.validate().unwrap();
             let shown = if classes == 2 { vec![1] } else { (0..classes).collect() };
-            prop_assert_eq!(found.output_names.len(), shown.len());
+            prop_assert_eq!(explanation.output_names.len(), shown.len());
             for i in 0..rows.rows() {
                 for (o, &class) in shown.iter().enumerate() {
                     let x = rows.row(i);
-                    let truth = semivalue(d, &of_size, |s| worth(&model, &background, &x, s, class));
-                    let allowed = bound(&found)[i * shown.len() + o] + 1e-13;
-                    for (value, truth) in found.row_values(i, o).iter().zip(&truth) {
+                    let truth = semivalue(d, &of_size, |s| coalition_value(&model, &background, &x, s, class));
+                    let allowed = bound(&explanation)[i * shown.len() + o] + 1e-13;
+                    for (value, truth) in explanation.row_values(i, o).iter().zip(&truth) {
                         prop_assert!((value - truth).abs() <= allowed, "{}: {} {}", index, value, truth);
                     }
                     prop_assert!(allowed < 1e-8);
                 }
             }
             if index == ValueIndex::Shapley {
-                let certificate = found.certificate().unwrap();
+                let certificate = explanation.certificate().unwrap();
                 prop_assert!(certificate.holds, "{:?}", certificate);
             }
         }
@@ -83,7 +89,8 @@ fn binomial(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
 }
 
-/// Pairs too, of groups too, whoever comes along, and in either game.
+/// Pairwise interactions add up to probabilities in both games, for any other rows of the question and number
+/// of threads.
 #[test]
 fn pairs_add_up_to_probabilities() {
     let (model, background, rows) = setup(5, 3, 4);
@@ -95,61 +102,62 @@ fn pairs_add_up_to_probabilities() {
                 .explain(rows)
                 .unwrap()
         };
-        let all = with_threads(2, || ask(&rows));
-        assert!(all.certificate().unwrap().holds && all.sets() == 15);
-        let one = with_threads(1, || ask(&rows.select_rows(&[1])));
-        assert_eq!(one.values, all.values[3 * 15..6 * 15]);
+        let all_rows = with_threads(2, || ask(&rows));
+        assert!(all_rows.certificate().unwrap().holds && all_rows.sets() == 15);
+        let single_row = with_threads(1, || ask(&rows.select_rows(&[1])));
+        assert_eq!(single_row.values, all_rows.values[3 * 15..6 * 15]);
         for i in 0..3 {
-            let total: f64 = (0..3).map(|o| all.predictions[i * 3 + o]).sum();
+            let total: f64 = (0..3).map(|o| all_rows.predictions[i * 3 + o]).sum();
             assert!((total - 1.0).abs() < 1e-14);
         }
     }
 }
 
-/// Unions that change nothing, and of two who share out what they are worth as one.
+/// Trivial unions change nothing, and the members of a union of two share the value of the pair as one
+/// player.
 #[test]
-fn unions_share_probabilities_out() {
+fn union_members_share_the_value_of_their_union() {
     let (model, background, rows) = setup(4, 3, 9);
     let game = Game::Interventional { background };
-    let of = |question: Question| {
-        let found = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
-        assert!(found.certificate().unwrap().holds);
-        found
+    let explanation_of = |question: Question| {
+        let explanation = Explainer::new(&model, question).unwrap().explain(&rows).unwrap();
+        assert!(explanation.certificate().unwrap().holds);
+        explanation
     };
     let unions = |text: &str| {
         question(game.clone(), ValueIndex::Shapley).with_unions(serde_json::from_str(text).unwrap())
     };
-    let shapley = of(question(game.clone(), ValueIndex::Shapley));
-    let same = of(unions(r#"[["x0"], "x3"]"#));
-    assert!(same.values.iter().zip(&shapley.values).all(|(a, b)| (a - b).abs() < 1e-14));
-    let found = of(unions(r#"[["x1", "x3"]]"#));
+    let shapley = explanation_of(question(game.clone(), ValueIndex::Shapley));
+    let trivial = explanation_of(unions(r#"[["x0"], "x3"]"#));
+    assert!(trivial.values.iter().zip(&shapley.values).all(|(a, b)| (a - b).abs() < 1e-14));
+    let paired = explanation_of(unions(r#"[["x1", "x3"]]"#));
     let pair = [("pair".to_string(), vec!["x1".to_string(), "x3".to_string()])];
     let groups = Players::named(model.columns(), &pair).unwrap();
-    let joint = of(question(game.clone(), ValueIndex::Shapley).with_players(Some(groups)));
-    assert_ne!(found.values, shapley.values);
+    let joint = explanation_of(question(game.clone(), ValueIndex::Shapley).with_players(Some(groups)));
+    assert_ne!(paired.values, shapley.values);
     for (i, o) in (0..9).map(|g| (g / 3, g % 3)) {
-        let (own, whole) = (found.row_values(i, o), joint.row_values(i, o));
-        let at = joint.players.iter().position(|p| p.name == "pair").unwrap();
-        assert!((own[1] + own[3] - whole[at]).abs() < 1e-13);
+        let (separate, combined) = (paired.row_values(i, o), joint.row_values(i, o));
+        let pair_index = joint.players.iter().position(|p| p.name == "pair").unwrap();
+        assert!((separate[1] + separate[3] - combined[pair_index]).abs() < 1e-13);
     }
 }
 
-/// Many players: an estimate whose error is what it says; and factors of any size, which no table holds: all
-/// coalitions one by one.
+/// Many players are estimated with small standard errors; factors of any size, which are not tabulated, use
+/// all coalitions.
 #[test]
 fn many_players_are_sampled() {
     let (model, background, rows) = setup(14, 2, 9);
     let game = Game::Interventional { background };
     let budget = Budget { coalitions: 400, ..Budget::default() };
-    let found = Explainer::new(&model, question(game, ValueIndex::Shapley).with_budget(budget))
+    let explanation = Explainer::new(&model, question(game, ValueIndex::Shapley).with_budget(budget))
         .unwrap()
         .explain(&rows)
         .unwrap();
     assert!(
-        matches!(&found.exactness, Exactness::Estimated { std_error, .. } if std_error.iter().all(|e| *e < 0.05))
+        matches!(&explanation.exactness, Exactness::Estimated { std_error, .. } if std_error.iter().all(|e| *e < 0.05))
     );
-    assert!(found.residuals().iter().all(|r| r.abs() < 1e-9));
-    assert_eq!(found.output_names, [model.classes[1].clone()]);
+    assert!(explanation.residuals().iter().all(|r| r.abs() < 1e-9));
+    assert_eq!(explanation.output_names, [model.classes[1].clone()]);
 
     let mut s = Stream(3);
     let x = s.normals(40, 3);
@@ -157,14 +165,14 @@ fn many_players_are_sampled() {
     let kernel: Kernel = Linear { columns: vec![0, 1, 2], center: vec![0.0; 3], scale: vec![1.0; 3] }.into();
     let model = KernelLogisticRegression::new(kernel, 0.1).fit(&x, &labels, &names(2)).unwrap().model;
     let point = x.select_rows(&[0]);
-    let found =
+    let explainer =
         Explainer::new(&model, question(Game::Baseline { point: point.clone() }, ValueIndex::Shapley))
             .unwrap();
-    let found = found.explain(&x.select_rows(&[5])).unwrap();
+    let explanation = explainer.explain(&x.select_rows(&[5])).unwrap();
     let background = Background { rows: point, weights: Some(vec![1.0]) };
     let weights = [1.0 / 3.0, 1.0 / 6.0, 1.0 / 3.0];
-    let truth = semivalue(3, &weights, |s| worth(&model, &background, &x.row(5), s, 1));
-    assert!(found.values.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 1e-12));
+    let truth = semivalue(3, &weights, |s| coalition_value(&model, &background, &x.row(5), s, 1));
+    assert!(explanation.values.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 1e-12));
 }
 
 #[test]

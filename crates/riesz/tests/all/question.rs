@@ -1,4 +1,4 @@
-//! Questions: what can be set, what has no use where, and that a question is what its file says.
+//! Questions: the settings, the subjects that they apply to, and reading a question back from its file.
 
 use riesz::question::{SETTINGS, Settings, Source, Subject, ValueEstimator};
 use riesz::setting_schema::{Range, Setting};
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 const SUBJECTS: [Subject; 4] = [Subject::Model, Subject::Function, Subject::Program, Subject::Protection];
 
-fn settings(given: Value) -> Result<Settings, Error> {
-    let Value::Object(map) = given else { panic!("not an object") };
+fn settings(input: Value) -> Result<Settings, Error> {
+    let Value::Object(map) = input else { panic!("not an object") };
     Settings::new(map)
 }
 
@@ -21,8 +21,8 @@ fn rows() -> Table {
     Table::from_rows(&rows).unwrap()
 }
 
-fn ask(given: Value, subject: Subject) -> Result<Question, Error> {
-    settings(given)?.question(subject, Some(Source::Background), |_| Ok(rows().into()))
+fn ask(input: Value, subject: Subject) -> Result<Question, Error> {
+    settings(input)?.question(subject, Some(Source::Background), |_| Ok(rows().into()))
 }
 
 fn model() -> KernelExpansion {
@@ -30,12 +30,12 @@ fn model() -> KernelExpansion {
     KernelExpansion::new(Kernel::gaussian(&[1.0, 3.0, 0.7]), rows(), coef, vec![0.5]).unwrap()
 }
 
-/// A value that a setting can have.
+/// An allowed value of a setting.
 pub fn example(setting: &Setting) -> Value {
     match setting.range {
         Range::Choice(words) => json!(words[words.len() - 1]),
         Range::Switch => json!(false),
-        Range::Count(least) => json!(least + 5),
+        Range::Count(minimum) => json!(minimum + 5),
         Range::Positive { .. } | Range::NotNegative | Range::Tuned => json!(0.01),
         Range::ClassWeight => json!("balanced"),
         Range::Index => json!("banzhaf(0.3)"),
@@ -55,13 +55,13 @@ fn a_setting_is_used_or_refused_by_its_name() {
                     if ask(base.clone(), subject).is_err() {
                         continue;
                     }
-                    for (at, setting) in SETTINGS.iter().map(|own| &own.setting).enumerate() {
-                        let mut given = base.clone();
-                        if given[setting.name].is_null() {
-                            given[setting.name] = example(setting);
+                    for (index, setting) in SETTINGS.iter().map(|entry| &entry.setting).enumerate() {
+                        let mut input = base.clone();
+                        if input[setting.name].is_null() {
+                            input[setting.name] = example(setting);
                         }
-                        match ask(given, subject) {
-                            Ok(_) => used[at][s] = true,
+                        match ask(input, subject) {
+                            Ok(_) => used[index][s] = true,
                             Err(Error::Unused { setting: name, belongs }) => {
                                 assert_eq!(name, setting.name);
                                 assert!(!belongs.is_empty());
@@ -74,15 +74,15 @@ fn a_setting_is_used_or_refused_by_its_name() {
         }
     }
     for (setting, used) in SETTINGS.iter().zip(used) {
-        let serves = SUBJECTS.map(|subject| setting.serves(subject));
+        let serves = SUBJECTS.map(|subject| setting.applies_to(subject));
         assert_eq!(serves, used, "{}", setting.setting.name);
         assert!(serves.contains(&true) && !setting.setting.help.is_empty());
     }
 }
 
 #[test]
-fn values_are_refused_with_what_is_allowed() {
-    for (given, words) in [
+fn refusals_name_the_allowed_values() {
+    for (input, words) in [
         (json!({"ridge": -1}), "ridge = -1 is not allowed: it is a positive number"),
         (json!({"ridge": "much"}), "ridge = 'much' is not allowed"),
         (json!({"landmarks": 0}), "landmarks = 0 is not allowed: it is a whole number from 1"),
@@ -95,58 +95,59 @@ fn values_are_refused_with_what_is_allowed() {
         (json!({"conditioning_kernel": {"terms": 3}}), "it is a kernel"),
         (json!({"coalition": 3}), "setting = coalition is not allowed: it is one of game, index"),
     ] {
-        let error = settings(given.clone()).unwrap_err().to_string();
-        assert!(error.contains(words), "{given}: {error}");
+        let error = settings(input.clone()).unwrap_err().to_string();
+        assert!(error.contains(words), "{input}: {error}");
     }
     assert_eq!(settings(json!({"ridge": null})).unwrap(), Settings::default());
 }
 
 #[test]
-fn what_cannot_be_asked_is_said() {
-    let none = |given: Value, subject| {
+fn impossible_questions_are_refused_with_reasons() {
+    let none = |input: Value, subject| {
         let rows = |_: &str| -> Result<Background, Error> { panic!("no rows are asked for") };
-        settings(given).unwrap().question(subject, None, rows).unwrap_err().to_string()
+        settings(input).unwrap().question(subject, None, rows).unwrap_err().to_string()
     };
     assert!(none(json!({"game": "interventional"}), Subject::Model).contains("needs a background"));
     assert!(none(json!({}), Subject::Function).contains("needs a background"));
-    let some = |given: Value, subject| ask(given, subject).unwrap_err().to_string();
-    assert!(some(json!({"game": "functional"}), Subject::Model).contains("no use for a background"));
-    assert!(some(json!({"game": "functional"}), Subject::Program).contains("whose kernel is known"));
-    assert!(some(json!({"game": "baseline"}), Subject::Protection).contains("protected"));
+    let refusal = |input: Value, subject| ask(input, subject).unwrap_err().to_string();
+    assert!(refusal(json!({"game": "functional"}), Subject::Model).contains("no use for a background"));
+    assert!(refusal(json!({"game": "functional"}), Subject::Program).contains("whose kernel is known"));
+    assert!(refusal(json!({"game": "baseline"}), Subject::Protection).contains("protected"));
     let two = json!({"game": "observational", "landmarks": 3, "random_features": 3});
     assert!(
-        some(two, Subject::Model).contains("landmarks = 3 is not allowed: random_features is another way")
+        refusal(two, Subject::Model)
+            .contains("landmarks = 3 is not allowed: random_features is an alternative")
     );
     let along = json!({"game": "observational", "estimator": "permutation"});
-    assert!(some(along, Subject::Function).contains("permutations estimate the interventional game"));
+    assert!(refusal(along, Subject::Function).contains("permutations estimate the interventional game"));
     let baseline = settings(json!({"game": "interventional"})).unwrap();
     let error = baseline.check(Subject::Model, Some(Source::Baseline)).unwrap_err().to_string();
     assert!(error.contains("it takes a background, not a baseline"));
 }
 
 #[test]
-fn defaults_follow_from_what_there_is() {
-    let of = |subject, source| settings(json!({})).unwrap().check(subject, source).unwrap();
-    assert_eq!(of(Subject::Model, None).game, "functional");
-    assert_eq!(of(Subject::Model, Some(Source::Background)).game, "interventional");
-    assert_eq!(of(Subject::Model, Some(Source::Baseline)).game, "baseline");
-    assert_eq!(of(Subject::Function, Some(Source::Background)).estimator, "permutation");
-    assert_eq!(of(Subject::Program, Some(Source::Background)).estimator, "kernel_shap");
+fn defaults_follow_from_subject_and_source() {
+    let defaults = |subject, source| settings(json!({})).unwrap().check(subject, source).unwrap();
+    assert_eq!(defaults(Subject::Model, None).game, "functional");
+    assert_eq!(defaults(Subject::Model, Some(Source::Background)).game, "interventional");
+    assert_eq!(defaults(Subject::Model, Some(Source::Baseline)).game, "baseline");
+    assert_eq!(defaults(Subject::Function, Some(Source::Background)).estimator, "permutation");
+    assert_eq!(defaults(Subject::Program, Some(Source::Background)).estimator, "kernel_shap");
     let question = ask(json!({}), Subject::Function).unwrap();
     assert_eq!(question.estimator, ValueEstimator::Permutation { per_reference: 2 });
     assert_eq!(question.budget.coalitions, 4096);
 }
 
 #[test]
-fn a_question_is_what_its_file_says() {
-    let given = json!({
+fn questions_are_read_back_from_their_files() {
+    let input = json!({
         "game": "observational", "ridge": 0.1, "centred": false, "conditioning_kernel": "rbf(lengthscale=2)",
         "landmarks": 9, "coalitions": 100, "seed": 7
     });
     let model = model();
     let groups = Players::named(model.columns(), &[("pair", vec!["x0", "x2"])]).unwrap();
     for question in [
-        ask(given, Subject::Model).unwrap().with_players(Some(groups)),
+        ask(input, Subject::Model).unwrap().with_players(Some(groups)),
         ask(json!({}), Subject::Model).unwrap(),
         ask(json!({"game": "marginal-product"}), Subject::Model).unwrap(),
         Game::Functional.into(),
@@ -162,8 +163,8 @@ fn a_question_is_what_its_file_says() {
             again.memory = first.memory;
         }
         assert_eq!(again, question);
-        let few = rows().select_rows(&[0, 5, 9]);
-        let values = |question| Explainer::new(&model, question).unwrap().explain(&few).unwrap().values;
+        let few_rows = rows().select_rows(&[0, 5, 9]);
+        let values = |question| Explainer::new(&model, question).unwrap().explain(&few_rows).unwrap().values;
         assert_eq!(values(again), values(question));
     }
 }

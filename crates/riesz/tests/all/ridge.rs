@@ -5,21 +5,21 @@ use riesz::{Kernel, Matrix, Table};
 
 use crate::common::{fixture, matrix};
 
-fn close(found: &Matrix, expected: &Matrix, what: &str) {
+fn close(actual: &Matrix, expected: &Matrix, label: &str) {
     let largest = expected.data().iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-    assert_eq!(found.data().len(), expected.data().len());
-    for (f, e) in found.data().iter().zip(expected.data()) {
-        assert!((f - e).abs() < 1e-9 * largest, "{what}: {f} {e}");
+    assert_eq!(actual.data().len(), expected.data().len());
+    for (f, e) in actual.data().iter().zip(expected.data()) {
+        assert!((f - e).abs() < 1e-9 * largest, "{label}: {f} {e}");
     }
 }
 
 #[test]
 fn scikit_learn_agrees() {
-    let all = fixture("ridge/scikit_learn.json");
-    let rows: Vec<Vec<f64>> = serde_json::from_value(all["x"].clone()).unwrap();
+    let reference = fixture("ridge/scikit_learn.json");
+    let rows: Vec<Vec<f64>> = serde_json::from_value(reference["x"].clone()).unwrap();
     let (train, test) = (Table::from_rows(&rows[..45]).unwrap(), Table::from_rows(&rows[45..]).unwrap());
-    let y = matrix(&all["y"]);
-    let cases = all["cases"].as_array().unwrap();
+    let y = matrix(&reference["y"]);
+    let cases = reference["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 16);
     for case in cases {
         let name = case["name"].as_str().unwrap();

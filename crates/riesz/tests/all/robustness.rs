@@ -1,4 +1,4 @@
-//! The bound on how far values move, on random models and random moves.
+//! The bound on changes of values, on random models and random moves of rows.
 
 use proptest::prelude::*;
 use riesz::kernel::{Categorical, Linear, Periodic, Profile};
@@ -61,14 +61,16 @@ proptest! {
 }
 
 #[test]
-fn it_is_zero_without_a_move_grows_with_it_and_is_not_idle() {
+fn the_bound_is_zero_at_rest_monotone_and_not_loose() {
     let coef = Matrix::column_vector((0..15).map(|t| number(t, 5)).collect());
     let model = KernelExpansion::new(kernel(), table(0, 15), coef, vec![0.3]).unwrap();
     let game = || Game::Interventional { background: table(30, 10).into() };
     let explainer = Explainer::new(&model, game()).unwrap();
-    let of = |d: f64| explainer.robustness(&[d, d, d, 0.0]).unwrap()[0];
-    assert_eq!(of(0.0), 0.0);
-    assert!(of(0.01) < of(0.1) && of(0.1) < of(1.0) && of(1e9) == of(1e12));
+    let bound_at = |d: f64| explainer.robustness(&[d, d, d, 0.0]).unwrap()[0];
+    assert_eq!(bound_at(0.0), 0.0);
+    assert!(
+        bound_at(0.01) < bound_at(0.1) && bound_at(0.1) < bound_at(1.0) && bound_at(1e9) == bound_at(1e12)
+    );
     // Within a factor of a hundred of what a short move does.
     let x = table(200, 1).row(0);
     let near: Vec<f64> = x.iter().enumerate().map(|(j, v)| if j == 0 { v + 0.1 } else { *v }).collect();

@@ -35,50 +35,51 @@ fn close(ours: &[f64], theirs: &[f64], tolerance: f64) {
 
 #[test]
 fn leave_one_out_agrees_with_scikit_learn() {
-    let all = fixture("logistic/selection.json");
-    let x = Table::from_rows(&lists(&all["x"])).unwrap();
-    let y = Matrix::column_vector(numbers(&all["y"]));
-    let (ridges, multipliers) = (numbers(&all["ridges"]), numbers(&all["multipliers"]));
-    let mut estimator = KernelRidge::new(rbf(all["lengthscale"].as_f64().unwrap(), 3), 1.0);
+    let reference = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&reference["x"])).unwrap();
+    let y = Matrix::column_vector(numbers(&reference["y"]));
+    let (ridges, multipliers) = (numbers(&reference["ridges"]), numbers(&reference["multipliers"]));
+    let mut estimator = KernelRidge::new(rbf(reference["lengthscale"].as_f64().unwrap(), 3), 1.0);
     estimator.center = false;
-    let found = select_ridge(&estimator, &x, &y, &ridges, &multipliers).unwrap();
-    let expected: Vec<f64> = lists(&all["loo"]).concat();
-    close(found.errors.data(), &expected, 1e-9);
-    let least = (0..12).min_by(|a, b| expected[*a].total_cmp(&expected[*b])).unwrap();
-    assert_eq!(found.chosen, (least / 4, least % 4));
-    assert_eq!(found.best.ridge, ridges[least % 4]);
-    assert!(!found.best.center);
+    let selection = select_ridge(&estimator, &x, &y, &ridges, &multipliers).unwrap();
+    let expected: Vec<f64> = lists(&reference["loo"]).concat();
+    close(selection.errors.data(), &expected, 1e-9);
+    let argmin = (0..12).min_by(|a, b| expected[*a].total_cmp(&expected[*b])).unwrap();
+    assert_eq!(selection.chosen, (argmin / 4, argmin % 4));
+    assert_eq!(selection.best.ridge, ridges[argmin % 4]);
+    assert!(!selection.best.center);
     // The best estimator, fitted, has the error of the table.
-    let fit = found.best.fit(&x, &y).unwrap();
-    close(&[fit.loo_error()], &[expected[least]], 1e-9);
+    let fit = selection.best.fit(&x, &y).unwrap();
+    close(&[fit.loo_error()], &[expected[argmin]], 1e-9);
 }
 
 #[test]
 fn cross_validation_of_ridge_agrees_with_scikit_learn() {
-    let all = fixture("logistic/selection.json");
-    let x = Table::from_rows(&lists(&all["x"])).unwrap();
-    let y = Matrix::column_vector(numbers(&all["y"]));
+    let reference = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&reference["x"])).unwrap();
+    let y = Matrix::column_vector(numbers(&reference["y"]));
     let axes = [
-        GridAxis::new("multiplier", &numbers(&all["multipliers"])),
-        GridAxis::new("ridge", &numbers(&all["ridges"])),
+        GridAxis::new("multiplier", &numbers(&reference["multipliers"])),
+        GridAxis::new("ridge", &numbers(&reference["ridges"])),
     ];
     let grid = GridAxis::grid(&axes);
-    let kernel = rbf(all["lengthscale"].as_f64().unwrap(), 3);
-    let found = cross_validate(&grid, &x, &y, &indices(&all["fold"]), |point, x, y, _| {
+    let kernel = rbf(reference["lengthscale"].as_f64().unwrap(), 3);
+    let validation = cross_validate(&grid, &x, &y, &indices(&reference["fold"]), |point, x, y, _| {
         let mut ridge = KernelRidge::new(kernel.with_lengthscales_times(point[0]).unwrap(), point[1]);
         ridge.center = false;
         Ok(ridge.fit(x, y)?.model)
     })
     .unwrap();
-    let expected: Vec<Vec<f64>> = all["ridge_folds"].as_array().unwrap().iter().flat_map(lists).collect();
-    check(&found, &expected, 1e-9, false);
+    let expected: Vec<Vec<f64>> =
+        reference["ridge_folds"].as_array().unwrap().iter().flat_map(lists).collect();
+    check(&validation, &expected, 1e-9, false);
 }
 
 /// Per-fold scores, means, standard errors and both choices, recomputed from the reference's scores.
-fn check(found: &CrossValidation, expected: &[Vec<f64>], tolerance: f64, larger_is_better: bool) {
-    assert_eq!(found.scores.len(), expected.len());
+fn check(actual: &CrossValidation, expected: &[Vec<f64>], tolerance: f64, larger_is_better: bool) {
+    assert_eq!(actual.scores.len(), expected.len());
     let (mut means, mut errors) = (Vec::new(), Vec::new());
-    for (ours, theirs) in found.scores.iter().zip(expected) {
+    for (ours, theirs) in actual.scores.iter().zip(expected) {
         close(&ours.folds, theirs, tolerance);
         let k = theirs.len() as f64;
         let mean = theirs.iter().sum::<f64>() / k;
@@ -87,36 +88,36 @@ fn check(found: &CrossValidation, expected: &[Vec<f64>], tolerance: f64, larger_
         means.push(if larger_is_better { -mean } else { mean });
         errors.push(error);
     }
-    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
-    let best = means.iter().position(|m| *m == least).unwrap();
-    assert_eq!(found.best, best);
-    let within = means.iter().position(|m| *m <= least + errors[best]).unwrap();
-    assert_eq!(found.first_within_error, within);
+    let lowest = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let best = means.iter().position(|m| *m == lowest).unwrap();
+    assert_eq!(actual.best, best);
+    let first_within = means.iter().position(|m| *m <= lowest + errors[best]).unwrap();
+    assert_eq!(actual.first_within_error, first_within);
 }
 
 #[test]
 fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
-    let all = fixture("logistic/selection.json");
-    let x = Table::from_rows(&lists(&all["iris"])).unwrap();
-    let (labels, fold, classes) = (indices(&all["labels"]), indices(&all["fold"]), names(3));
-    let ridges = numbers(&all["ridges"]);
+    let reference = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&reference["iris"])).unwrap();
+    let (labels, fold, classes) = (indices(&reference["labels"]), indices(&reference["fold"]), names(3));
+    let ridges = numbers(&reference["ridges"]);
     let log_loss = |ridges: &[f64]| {
         let fit = |r: &f64, x: &Table, labels: &[usize], _: &[usize]| {
             Ok(KernelLogisticRegression::new(linear(4), *r).fit(x, labels, &classes)?.model)
         };
         cross_validate_classes(ridges, &x, &labels, &classes, &fold, ClassScore::LogLoss, fit).unwrap()
     };
-    let expected = lists(&all["logistic_log_loss"]);
+    let expected = lists(&reference["logistic_log_loss"]);
     check(&log_loss(&ridges), &expected, 1e-7, false);
     // In the other order, a candidate that is not evidently worse comes before the best.
     let reversed = log_loss(&ridges.iter().rev().copied().collect::<Vec<_>>());
     check(&reversed, &expected.into_iter().rev().collect::<Vec<_>>(), 1e-7, false);
     assert_eq!((reversed.first_within_error, reversed.best), (0, 1));
 
-    let kernel = rbf(all["lengthscale"].as_f64().unwrap(), 4);
+    let kernel = rbf(reference["lengthscale"].as_f64().unwrap(), 4);
     let axes = [
-        GridAxis::new("multiplier", &numbers(&all["multipliers"])),
-        GridAxis::new("c", &numbers(&all["costs"])),
+        GridAxis::new("multiplier", &numbers(&reference["multipliers"])),
+        GridAxis::new("c", &numbers(&reference["costs"])),
     ];
     let svc = |point: &Vec<f64>, x: &Table, labels: &[usize]| -> Result<riesz::KernelExpansion> {
         let kernel = kernel.with_lengthscales_times(point[0]).unwrap();
@@ -127,7 +128,8 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
     let grid = GridAxis::grid(&axes);
     let score =
         |score| cross_validate_classes(&grid, &x, &labels, &classes, &fold, score, |p, x, l, _| svc(p, x, l));
-    let expected: Vec<Vec<f64>> = all["svc_accuracy"].as_array().unwrap().iter().flat_map(lists).collect();
+    let expected: Vec<Vec<f64>> =
+        reference["svc_accuracy"].as_array().unwrap().iter().flat_map(lists).collect();
     check(&score(ClassScore::Accuracy).unwrap(), &expected, 1e-12, true);
     // Votes are no probabilities.
     assert!(matches!(score(ClassScore::LogLoss), Err(Error::Parameter { .. })));
@@ -135,9 +137,10 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
 
 #[test]
 fn cross_validation_is_refitting_for_any_number_of_threads() {
-    let all = fixture("logistic/selection.json");
-    let x = Table::from_rows(&lists(&all["iris"])).unwrap();
-    let (classes, labels) = (names(2), indices(&all["labels"]).iter().map(|l| l % 2).collect::<Vec<_>>());
+    let reference = fixture("logistic/selection.json");
+    let x = Table::from_rows(&lists(&reference["iris"])).unwrap();
+    let (classes, labels) =
+        (names(2), indices(&reference["labels"]).iter().map(|l| l % 2).collect::<Vec<_>>());
     let fold = stratified_folds(&labels, &classes, 7, 3).unwrap();
     let ridges = [1.0, 0.1];
     // Weights follow their rows.
@@ -149,7 +152,7 @@ fn cross_validation_is_refitting_for_any_number_of_threads() {
     };
     let score =
         || cross_validate_classes(&ridges, &x, &labels, &classes, &fold, ClassScore::LogLoss, fit).unwrap();
-    let found = score();
+    let validation = score();
     for (c, ridge) in ridges.iter().enumerate() {
         for k in 0..7 {
             let rows: Vec<usize> = (0..50).filter(|&r| fold[r] != k).collect();
@@ -162,11 +165,11 @@ fn cross_validation_is_refitting_for_any_number_of_threads() {
                 .enumerate()
                 .map(|(i, &r)| -model.probabilities(outputs.row(i)).unwrap()[labels[r]].ln())
                 .sum();
-            close(&[found.scores[c].folds[k]], &[loss / held_out.len() as f64], 1e-12);
+            close(&[validation.scores[c].folds[k]], &[loss / held_out.len() as f64], 1e-12);
         }
     }
     for threads in [1, 2, 3] {
-        assert_eq!(with_threads(threads, score), found);
+        assert_eq!(with_threads(threads, score), validation);
     }
 }
 
@@ -194,10 +197,10 @@ fn folds_are_balanced_seeded_and_stratified() {
     assert_eq!(fold, stratified_folds(&labels, &names(3), 5, 9).unwrap());
     assert_ne!(fold, stratified_folds(&labels, &names(3), 5, 10).unwrap());
     for f in 0..5 {
-        let of = |c: usize| (0..103).filter(|&r| fold[r] == f && labels[r] == c).count();
-        assert_eq!(of(0), 10);
-        assert!((9..=10).contains(&of(1)) && (1..=2).contains(&of(2)));
-        assert!((20..=21).contains(&(of(0) + of(1) + of(2))));
+        let class_count = |c: usize| (0..103).filter(|&r| fold[r] == f && labels[r] == c).count();
+        assert_eq!(class_count(0), 10);
+        assert!((9..=10).contains(&class_count(1)) && (1..=2).contains(&class_count(2)));
+        assert!((20..=21).contains(&(class_count(0) + class_count(1) + class_count(2))));
     }
     // Every row is as likely in every fold: over seeds, row 0 visits all folds about equally often.
     let mut visits = [0; 5];
@@ -211,32 +214,33 @@ fn ties_go_to_the_smoother_model_and_ends_are_reported() {
     let estimator = KernelRidge::new(Kernel::gaussian(&[1.0]), 1.0);
     // A constant target is met exactly by all.
     let flat = Matrix::column_vector(vec![3.0; 4]);
-    let found = select_ridge(&estimator, &x, &flat, &[0.1, 10.0, 1.0], &[0.5, 2.0, 1.0]).unwrap();
-    assert_eq!(found.chosen, (1, 1));
+    let selection = select_ridge(&estimator, &x, &flat, &[0.1, 10.0, 1.0], &[0.5, 2.0, 1.0]).unwrap();
+    assert_eq!(selection.chosen, (1, 1));
     assert_eq!(
-        found.at_grid_edge,
+        selection.at_grid_edge,
         [
             "the best length-scale multiplier, 2, is the largest of those tried",
             "the best ridge, 10, is the largest of those tried"
         ]
     );
-    let Some(Kernel { terms }) = found.best.kernel.with_lengthscales_times(1.0) else { panic!() };
+    let Some(Kernel { terms }) = selection.best.kernel.with_lengthscales_times(1.0) else { panic!() };
     assert!((terms[0].factors[0].parameters()[0].log_value - 2.0_f64.ln()).abs() < 1e-15);
     // A kernel without length scales has one row in the table, and no end.
-    let found =
+    let selection =
         select_ridge(&KernelRidge::new(linear(1), 1.0), &x, &flat, &[1.0], &DEFAULT_MULTIPLIERS).unwrap();
-    assert_eq!((found.errors.rows(), found.at_grid_edge.len()), (1, 0));
+    assert_eq!((selection.errors.rows(), selection.at_grid_edge.len()), (1, 0));
     assert!(default_ridges().windows(2).all(|pair| pair[0] > pair[1]));
     let y = Matrix::column_vector(vec![0.0, 1.0, 0.0, 1.0]);
     let fit = |ridge: &f64, x: &Table, y: &Matrix, _: &[usize]| {
         Ok(KernelRidge::new(Kernel::gaussian(&[1.0]), *ridge).fit(x, y)?.model)
     };
     // A candidate that fails is kept with its reason, equals go to the first.
-    let found = cross_validate(&[-1.0, 1.0, 1.0], &x, &y, &[0, 0, 1, 1], fit).unwrap();
+    let validation = cross_validate(&[-1.0, 1.0, 1.0], &x, &y, &[0, 0, 1, 1], fit).unwrap();
     assert!(
-        matches!(found.scores[0].failure, Some(Error::Parameter { .. })) && found.scores[0].mean.is_nan()
+        matches!(validation.scores[0].failure, Some(Error::Parameter { .. }))
+            && validation.scores[0].mean.is_nan()
     );
-    assert_eq!((found.best, found.first_within_error), (1, 1));
+    assert_eq!((validation.best, validation.first_within_error), (1, 1));
     assert!(matches!(cross_validate(&[-1.0], &x, &y, &[0, 0, 1, 1], fit), Err(Error::Parameter { .. })));
     let axes =
         [GridAxis::new("a", &[1.0, 2.0, 3.0]), GridAxis::new("b", &[5.0]), GridAxis::new("c", &[8.0, 7.0])];
@@ -276,9 +280,9 @@ fn bad_input_is_refused_with_a_sentence() {
     assert!(matches!(error, Error::NotFinite { row: 1, .. }));
     let fine = Matrix::column_vector(vec![0.0, 2.0, 0.0, 1.0]);
     assert!(matches!(cross_validate(&[], &x, &fine, &[0, 0, 1, 1], fit), Err(Error::TooFew { .. })));
-    let one = x.select_rows(&[0]);
+    let single_row = x.select_rows(&[0]);
     let single = Matrix::column_vector(vec![1.0]);
-    assert!(matches!(cross_validate(&[1.0], &one, &single, &[0], fit), Err(Error::TooFew { .. })));
+    assert!(matches!(cross_validate(&[1.0], &single_row, &single, &[0], fit), Err(Error::TooFew { .. })));
     let estimator = KernelRidge::new(Kernel::gaussian(&[1.0]), 1.0);
     assert!(matches!(select_ridge(&estimator, &x, &y, &[1.0], &[1.0]), Err(Error::NotFinite { .. })));
     assert!(matches!(select_ridge(&estimator, &x, &fine, &[], &[1.0]), Err(Error::TooFew { .. })));

@@ -1,4 +1,4 @@
-//! Semivalues against all coalitions, weighted as published, and against what they are in closed form.
+//! Semivalues against sums over all coalitions with the published weights, and against closed forms.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::semivalue;
@@ -14,20 +14,25 @@ use crate::exact::{PRODUCT_GAMES, case, game};
 /// The weight of a coalition of each size among d players: of Marichal and Mathonet 2011, and of Kwon and
 /// Zou 2022.
 fn weights(index: ValueIndex, d: usize) -> Vec<f64> {
-    let others = d as i32 - 1;
+    let n_others = d as i32 - 1;
     match index {
-        ValueIndex::Banzhaf { chance } => {
-            (0..=others).map(|s| chance.powi(s) * (1.0 - chance).powi(others - s)).collect()
+        ValueIndex::Banzhaf { inclusion_probability: chance } => {
+            (0..=n_others).map(|s| chance.powi(s) * (1.0 - chance).powi(n_others - s)).collect()
         }
-        ValueIndex::Semivalue(chances) => {
-            let of =
-                |s: i32| chances.all().iter().map(|[t, w]| w * t.powi(s) * (1.0 - t).powi(others - s)).sum();
-            (0..=others).map(of).collect()
+        ValueIndex::Semivalue(distribution) => {
+            let weight = |s: i32| {
+                distribution
+                    .weighted_probabilities()
+                    .iter()
+                    .map(|[t, w]| w * t.powi(s) * (1.0 - t).powi(n_others - s))
+                    .sum()
+            };
+            (0..=n_others).map(weight).collect()
         }
         ValueIndex::BetaShapley { alpha, beta } => {
             let rising = |x: f64, k: i32| (0..k).map(|i| x + f64::from(i)).product::<f64>();
-            let of = |s| rising(beta, s) * rising(alpha, others - s) / rising(alpha + beta, others);
-            (0..=others).map(of).collect()
+            let weight = |s| rising(beta, s) * rising(alpha, n_others - s) / rising(alpha + beta, n_others);
+            (0..=n_others).map(weight).collect()
         }
         other => panic!("no weights of {other}"),
     }
@@ -47,13 +52,13 @@ fn explain(case: &crate::exact::Case, game: &Game, index: ValueIndex) -> Explana
 
 fn any_index() -> impl Strategy<Value = ValueIndex> {
     let shape = prop_oneof![Just(1.0), Just(4.0), Just(16.0), 0.2..3.0];
-    let chance = prop_oneof![Just(0.0), Just(0.5), Just(1.0), 0.0..1.0];
+    let probability = prop_oneof![Just(0.0), Just(0.5), Just(1.0), 0.0..1.0];
     prop_oneof![
-        chance.clone().prop_map(|chance| ValueIndex::Banzhaf { chance }),
-        proptest::collection::vec((chance, 0.01..1.0), 1..7).prop_map(|drawn| {
+        probability.clone().prop_map(|inclusion_probability| ValueIndex::Banzhaf { inclusion_probability }),
+        proptest::collection::vec((probability, 0.01..1.0), 1..7).prop_map(|drawn| {
             let sum: f64 = drawn.iter().map(|(_, weight)| weight).sum();
-            let chances: Vec<[f64; 2]> = drawn.iter().map(|(t, weight)| [*t, weight / sum]).collect();
-            ValueIndex::Semivalue(InclusionDistribution::new(&chances).unwrap())
+            let nodes: Vec<[f64; 2]> = drawn.iter().map(|(t, weight)| [*t, weight / sum]).collect();
+            ValueIndex::Semivalue(InclusionDistribution::new(&nodes).unwrap())
         }),
         (shape.clone(), shape).prop_map(|(alpha, beta)| ValueIndex::BetaShapley { alpha, beta }),
     ]
@@ -62,24 +67,26 @@ fn any_index() -> impl Strategy<Value = ValueIndex> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Of sums of products of random factors, in every game that has exact values.
+    /// Semivalues of sums of products of random factors match their definition, in every game that has exact
+    /// values.
     #[test]
     fn semivalues_are_their_definition(d in 1..8_usize, terms in 1..3_usize, seed: u64, index in any_index()) {
         let case = case(d, 12, 2, terms, seed);
         let players: Vec<Vec<usize>> = (0..d).map(|j| vec![j]).collect();
         for name in PRODUCT_GAMES {
             let game = game(&case, name);
-            let found = explain(&case, &game, index);
-            prop_assert_eq!(found.index, index);
-            for (g, bound) in bound(&found).iter().enumerate() {
+            let explanation = explain(&case, &game, index);
+            prop_assert_eq!(explanation.index, index);
+            for (g, bound) in bound(&explanation).iter().enumerate() {
                 let (i, o) = (g / 2, g % 2);
                 let x = case.rows.row(i);
-                let of = |s: &[bool]| value(&case.model, &case.terms, &game, &x, o, &players, s);
-                let truth = semivalue(d, &weights(index, d), of);
-                for (found, truth) in found.row_values(i, o).iter().zip(&truth) {
-                    let (gap, size) = ((found - truth).abs(), truth.abs().max(1.0));
+                let coalition_value = |s: &[bool]| value(&case.model, &case.terms, &game, &x, o, &players, s);
+                let truth = semivalue(d, &weights(index, d), coalition_value);
+                for (actual, truth) in explanation.row_values(i, o).iter().zip(&truth) {
+                    let (gap, size) = ((actual - truth).abs(), truth.abs().max(1.0));
                     // The oracle rounds too: as much as the bound allows for, or a little more.
-                    prop_assert!(gap <= bound + 1e-11 * size, "{} {}: {} {} {}", name, index, found, truth, bound);
+                    prop_assert!(gap <= bound + 1e-11 * size, "{} {}: {} {} \
+                                                               {}", name, index, actual, truth, bound);
                     prop_assert!(*bound < 1e-6 * (1.0 + size) * 1e3);
                 }
             }
@@ -87,8 +94,8 @@ proptest! {
     }
 }
 
-/// Of a product of d equal factors `1 + t (z - 1)` to the power of d - 1, averaged: by the moments of a Beta
-/// distribution, for masses that need few nodes and many.
+/// Products of d equal factors `1 + t (z - 1)`, to the power of d - 1 and averaged over t, against the
+/// moments of a Beta distribution, for measures that need few nodes and many.
 #[test]
 fn long_products_against_series() {
     for (alpha, beta) in [(4.0, 1.0), (1.0, 16.0), (0.5, 0.5), (30.0, 2.5)] {
@@ -101,7 +108,7 @@ fn long_products_against_series() {
             let question =
                 Question::from(Game::Functional).with_index(ValueIndex::BetaShapley { alpha, beta });
             let row = Table::from_rows(&[vec![distance; d]]).unwrap();
-            let found = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
+            let explanation = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
             // E (1 - u t)^(d-1) = Σ_s weight_s C(d-1, s) z^s, all of one sign.
             let z = (-0.5 * distance * distance).exp();
             let (mut term, mut sum) =
@@ -112,10 +119,10 @@ fn long_products_against_series() {
                 term *= (beta + s) / (alpha + left - 1.0) * left / (s + 1.0) * z;
             }
             let truth = (-0.5 * distance * distance).exp_m1() * sum;
-            for value in &found.values {
+            for value in &explanation.values {
                 let error = (value - truth).abs();
                 assert!(
-                    error <= bound(&found)[0] + 1e-13 * truth.abs(),
+                    error <= bound(&explanation)[0] + 1e-13 * truth.abs(),
                     "{alpha} {beta} {d} {distance}: {value} {truth}"
                 );
             }
@@ -123,51 +130,57 @@ fn long_products_against_series() {
     }
 }
 
-/// Linear in the measure, for long products and powers, and with rules that are exact for a density.
+/// Semivalues are linear in the measure, also for long products and powers, and with quadrature rules exact
+/// for a density.
 #[test]
-fn a_measure_is_the_sum_of_its_chances() {
-    let chances = [[0.9, 0.125], [0.0, 0.25], [0.3, 0.5], [1.0, 0.125]];
+fn semivalues_are_linear_in_the_measure() {
+    let measure = [[0.9, 0.125], [0.0, 0.25], [0.3, 0.5], [1.0, 0.125]];
     // Gauss's rule with two nodes, which is exact for Shapley values of up to four players.
-    let half = 0.5 / 3.0_f64.sqrt();
-    let gauss = [[0.5 - half, 0.5], [0.5 + half, 0.5]];
+    let offset = 0.5 / 3.0_f64.sqrt();
+    let gauss = [[0.5 - offset, 0.5], [0.5 + offset, 0.5]];
     for (case, four) in [(case(4, 20, 2, 2, 5), true), (case(40, 20, 2, 2, 6), false)] {
         for name in PRODUCT_GAMES {
             let game = game(&case, name);
-            let of = |chances: &[[f64; 2]]| {
-                explain(&case, &game, ValueIndex::Semivalue(InclusionDistribution::new(chances).unwrap()))
+            let explain_with = |measure: &[[f64; 2]]| {
+                explain(&case, &game, ValueIndex::Semivalue(InclusionDistribution::new(measure).unwrap()))
             };
-            let found = of(&chances);
-            assert!(found.certificate().is_none());
-            let (mut sum, mut allowed) = (vec![0.0; found.values.len()], bound(&found).to_vec());
-            for [chance, weight] in chances {
-                let own = explain(&case, &game, ValueIndex::Banzhaf { chance });
-                sum.iter_mut().zip(&own.values).for_each(|(sum, value)| *sum += weight * value);
-                allowed.iter_mut().zip(bound(&own)).for_each(|(sum, bound)| *sum += weight * bound);
+            let explanation = explain_with(&measure);
+            assert!(explanation.certificate().is_none());
+            let (mut sum, mut allowed) = (vec![0.0; explanation.values.len()], bound(&explanation).to_vec());
+            for [probability, weight] in measure {
+                let part = explain(&case, &game, ValueIndex::Banzhaf { inclusion_probability: probability });
+                sum.iter_mut().zip(&part.values).for_each(|(sum, value)| *sum += weight * value);
+                allowed.iter_mut().zip(bound(&part)).for_each(|(sum, bound)| *sum += weight * bound);
             }
-            for ((a, b), allowed) in
-                found.values.chunks(found.sets()).zip(sum.chunks(found.sets())).zip(&allowed)
+            for ((a, b), allowed) in explanation
+                .values
+                .chunks(explanation.sets())
+                .zip(sum.chunks(explanation.sets()))
+                .zip(&allowed)
             {
                 assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() <= allowed + 1e-15), "{name}");
             }
             if four {
-                let (rule, shapley) = (of(&gauss), explain(&case, &game, ValueIndex::Shapley));
+                let (rule, shapley) = (explain_with(&gauss), explain(&case, &game, ValueIndex::Shapley));
                 for (g, allowed) in bound(&rule).iter().enumerate() {
-                    let own = rule.row_values(g / 2, g % 2).iter().zip(shapley.row_values(g / 2, g % 2));
+                    let pairs = rule.row_values(g / 2, g % 2).iter().zip(shapley.row_values(g / 2, g % 2));
                     let allowed = allowed + bound(&shapley)[g];
-                    assert!(own.into_iter().all(|(a, b)| (a - b).abs() <= allowed), "{name}");
+                    assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() <= allowed), "{name}");
                 }
             }
         }
     }
 }
 
-/// What is lost without a feature, and what it adds alone, by predictions.
+/// The loss in prediction without a feature, and the gain from a feature added alone, against differences of
+/// predictions.
 #[test]
-fn the_ends_are_differences_of_predictions() {
+fn extreme_semivalues_are_differences_of_predictions() {
     let case = case(5, 20, 1, 2, 7);
     let point = case.background.rows.select_rows(&[0]);
     let game = Game::Baseline { point: point.clone() };
-    let [last, first] = [1.0, 0.0].map(|chance| explain(&case, &game, ValueIndex::Banzhaf { chance }));
+    let [added_last, first] = [1.0, 0.0]
+        .map(|probability| explain(&case, &game, ValueIndex::Banzhaf { inclusion_probability: probability }));
     for i in 0..case.rows.rows() {
         for j in 0..5 {
             let (x, b) = (case.rows.row(i), point.row(0));
@@ -176,42 +189,42 @@ fn the_ends_are_differences_of_predictions() {
                 row[j] = with[j];
                 case.model.predict(&Table::from_rows(&[row]).unwrap()).unwrap()[(0, 0)]
             };
-            let lost = last.predictions[i] - swap(&x, &b);
+            let lost = added_last.predictions[i] - swap(&x, &b);
             let added = swap(&b, &x) - first.base_values[i];
-            assert!((last.row_values(i, 0)[j] - lost).abs() <= bound(&last)[i] + 1e-12);
+            assert!((added_last.row_values(i, 0)[j] - lost).abs() <= bound(&added_last)[i] + 1e-12);
             assert!((first.row_values(i, 0)[j] - added).abs() <= bound(&first)[i] + 1e-12);
         }
     }
-    assert!(last.certificate().is_none() && first.certificate().is_none());
+    assert!(added_last.certificate().is_none() && first.certificate().is_none());
 }
 
-/// A rule so long that its lightest weights are no doubles, of factors that change sign.
+/// A quadrature rule so long that its smallest weights underflow, with factors that change sign.
 #[test]
-fn light_weights_weigh_nothing() {
+fn underflowing_weights_keep_values_bounded() {
     let d = 500;
-    let all = |center: f64| vec![center; d];
+    let constant_row = |center: f64| vec![center; d];
     let kernel = (0..d)
         .map(|j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() })
-        .reduce(|all, one| all * one)
+        .reduce(|product, factor| product * factor)
         .unwrap();
     let model = riesz::KernelExpansion::new(
         kernel,
-        Table::from_rows(&[all(1.0)]).unwrap(),
+        Table::from_rows(&[constant_row(1.0)]).unwrap(),
         Matrix::column_vector(vec![1.0]),
         vec![0.0],
     )
     .unwrap();
-    let point = Table::from_rows(&[all(-1.0)]).unwrap();
+    let point = Table::from_rows(&[constant_row(-1.0)]).unwrap();
     for (alpha, beta) in [(1000.0, 1.0), (1.0, 1000.0), (0.01, 0.01), (1000.0, 1000.0)] {
         let question = Question::from(Game::Baseline { point: point.clone() })
             .with_index(ValueIndex::BetaShapley { alpha, beta });
-        let found = Explainer::new(&model, question).unwrap();
-        let found = found.explain(&Table::from_rows(&[all(1.0)]).unwrap()).unwrap();
+        let explainer = Explainer::new(&model, question).unwrap();
+        let explanation = explainer.explain(&Table::from_rows(&[constant_row(1.0)]).unwrap()).unwrap();
         // 2 E (2t - 1)^499, by the rule itself with more nodes: |2t - 1| is at most 1.
-        assert!(found.values.iter().all(|v| v.abs() <= 2.0 + bound(&found)[0]), "{alpha} {beta}");
+        assert!(explanation.values.iter().all(|v| v.abs() <= 2.0 + bound(&explanation)[0]), "{alpha} {beta}");
         if alpha == beta {
             assert!(
-                found.values.iter().all(|v| v.abs() <= bound(&found)[0]),
+                explanation.values.iter().all(|v| v.abs() <= bound(&explanation)[0]),
                 "an odd power of a symmetric t"
             );
         }
@@ -236,13 +249,13 @@ fn questions_that_have_no_answer_are_refused() {
     let case = case(3, 10, 1, 1, 3);
     let ask = |game: Game, index| Explainer::new(&case.model, Question::from(game).with_index(index)).err();
     for index in [
-        ValueIndex::Banzhaf { chance: 1.5 },
-        ValueIndex::Banzhaf { chance: f64::NAN },
+        ValueIndex::Banzhaf { inclusion_probability: 1.5 },
+        ValueIndex::Banzhaf { inclusion_probability: f64::NAN },
         ValueIndex::BetaShapley { alpha: 0.0, beta: 1.0 },
     ] {
         assert!(matches!(ask(Game::Functional, index), Some(Error::Parameter { .. })), "{index}");
     }
-    let banzhaf = ValueIndex::Banzhaf { chance: 0.5 };
+    let banzhaf = ValueIndex::Banzhaf { inclusion_probability: 0.5 };
     assert!(ask(Game::observational(&case.model), banzhaf).unwrap().to_string().contains("Shapley values"));
     let background = Background::from(Stream(1).normals(4, 3));
     let question = Question::from(Game::Interventional { background }).with_index(banzhaf);

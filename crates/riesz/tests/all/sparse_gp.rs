@@ -1,5 +1,5 @@
 //! Sparse Gaussian processes against GPflow (a fixture made by `scripts/oracles/sparse_gp.py`), against their
-//! definition in dense algebra, and against what must hold whatever the data.
+//! definition in dense algebra, and against properties that hold for any data.
 
 use riesz::fit::{
     FitTask, GaussianProcess, KernelSums, Landmarks, ModelKind, SparseGaussianProcess, Target,
@@ -42,7 +42,7 @@ fn kernels() -> Vec<(&'static str, Kernel)> {
     ]
 }
 
-/// Rows, two targets of them, and noise of their own.
+/// Rows, two targets, and a noise variance for each row.
 fn problem(n: usize, seed: u64) -> (Table, Matrix, Vec<f64>) {
     let mut stream = Stream(seed);
     let x = stream.normals_and_levels(n, 3);
@@ -51,8 +51,8 @@ fn problem(n: usize, seed: u64) -> (Table, Matrix, Vec<f64>) {
         [2.0 * (1.5 * a).sin() + 0.3 * level + 0.2 * stream.normal(), a * b + 0.3 * stream.normal()]
     });
     let y = Matrix::from_row_major(n, 2, y.collect());
-    let own = (0..n).map(|_| 0.4 * stream.uniform()).collect();
-    (x, y, own)
+    let row_noise = (0..n).map(|_| 0.4 * stream.uniform()).collect();
+    (x, y, row_noise)
 }
 
 fn process(kernel: &Kernel, points: &Table) -> SparseGaussianProcess {
@@ -156,14 +156,16 @@ impl Dense {
 #[test]
 fn bounds_and_posterior_are_those_of_dense_algebra() {
     for (k, (name, kernel)) in kernels().into_iter().enumerate() {
-        for given in [false, true] {
-            let (x, y, own) = problem(50, 3 + k as u64);
+        for has_row_noise in [false, true] {
+            let (x, y, noise_variances) = problem(50, 3 + k as u64);
             let points = inducing_points(&x, 14, 1).unwrap();
             let new = Stream(77).normals_and_levels(7, 3);
-            let process =
-                SparseGaussianProcess { row_noise: given.then(|| own.clone()), ..process(&kernel, &points) };
+            let process = SparseGaussianProcess {
+                row_noise: has_row_noise.then(|| noise_variances.clone()),
+                ..process(&kernel, &points)
+            };
             let fit = process.fit(&x, &y).unwrap();
-            let noise = |i: usize| 0.15 + if given { own[i] } else { 0.0 };
+            let noise = |i: usize| 0.15 + if has_row_noise { noise_variances[i] } else { 0.0 };
             let dense = Dense::new(&kernel, (&x, &points), fit.jitter, noise);
             let [lower, evidence, upper] = dense.bounds(&y);
             assert!((fit.lower - lower).abs() < 1e-7 * lower.abs(), "{name}: {} {lower}", fit.lower);
@@ -177,42 +179,44 @@ fn bounds_and_posterior_are_those_of_dense_algebra() {
                 "{name}"
             );
             let posterior = fit.posterior();
-            let found = posterior.covariance(&posterior.functionals_at(&new).unwrap());
-            assert!(largest_difference(found[0].data(), covariance.data()) < 1e-6, "{name}");
-            assert_eq!(found[0], found[1]);
+            let covariances = posterior.covariance(&posterior.functionals_at(&new).unwrap());
+            assert!(largest_difference(covariances[0].data(), covariance.data()) < 1e-6, "{name}");
+            assert_eq!(covariances[0], covariances[1]);
         }
     }
 }
 
 #[test]
-fn gradients_are_slopes() {
+fn gradients_match_finite_differences() {
     for (k, (name, kernel)) in kernels().into_iter().enumerate() {
-        let (x, y, own) = problem(45, 20 + k as u64);
+        let (x, y, noise_variances) = problem(45, 20 + k as u64);
         let points = inducing_points(&x, 8, 1).unwrap();
-        let one = Matrix::column_vector(y.column(0));
-        for (y, row_noise, normalize_y) in
-            [(&y, None, true), (&y, Some(own.clone()), false), (&one, Some(own), true)]
-        {
+        let single_target = Matrix::column_vector(y.column(0));
+        for (y, row_noise, normalize_y) in [
+            (&y, None, true),
+            (&y, Some(noise_variances.clone()), false),
+            (&single_target, Some(noise_variances), true),
+        ] {
             let process = SparseGaussianProcess { row_noise, normalize_y, ..process(&kernel, &points) };
-            let at = |theta: &[f64]| process.evidence_lower_bound(&x, y, theta).unwrap();
+            let bound_and_gradient = |theta: &[f64]| process.evidence_lower_bound(&x, y, theta).unwrap();
             let theta = start(&process);
-            let (value, gradient) = at(&theta);
+            let (value, gradient) = bound_and_gradient(&theta);
             assert!((value - process.fit(&x, y).unwrap().lower).abs() < 1e-9 * value.abs(), "{name}");
             assert_eq!(gradient.len(), theta.len());
             for p in 0..theta.len() {
-                let moved = |by: f64| {
+                let moved = |delta: f64| {
                     let mut theta = theta.clone();
-                    theta[p] += by;
-                    at(&theta).0
+                    theta[p] += delta;
+                    bound_and_gradient(&theta).0
                 };
                 // Of fourth order.
                 let step = 1e-3;
                 let slope = (8.0 * (moved(step) - moved(-step)) - moved(2.0 * step) + moved(-2.0 * step))
                     / (12.0 * step);
-                let of = &process.parameters()[p].name;
+                let parameter = &process.parameters()[p].name;
                 assert!(
                     (gradient[p] - slope).abs() < 1e-5 * (1.0 + slope.abs()),
-                    "{name}, {of}: {} {slope}",
+                    "{name}, {parameter}: {} {slope}",
                     gradient[p]
                 );
             }
@@ -221,18 +225,19 @@ fn gradients_are_slopes() {
 }
 
 #[test]
-fn all_rows_as_points_are_the_exact_process() {
+fn all_rows_as_points_match_the_exact_process() {
     for (name, kernel) in kernels() {
-        let (x, y, own) = problem(40, 8);
+        let (x, y, noise_variances) = problem(40, 8);
         let exact = GaussianProcess {
             tune: TunedParameters::Nothing,
-            row_noise: Some(own.clone()),
+            row_noise: Some(noise_variances.clone()),
             normalize_y: false,
             ..GaussianProcess::new(kernel.clone(), 0.15)
         };
         let exact = exact.fit(&x, &y).unwrap();
-        let sparse =
-            SparseGaussianProcess { row_noise: Some(own), ..process(&kernel, &x) }.fit(&x, &y).unwrap();
+        let sparse = SparseGaussianProcess { row_noise: Some(noise_variances), ..process(&kernel, &x) }
+            .fit(&x, &y)
+            .unwrap();
         let value = exact.log_marginal_likelihood;
         assert!((sparse.lower - value).abs() < 1e-6 * value.abs(), "{name}: {} {value}", sparse.lower);
         assert!((sparse.upper - value).abs() < 1e-6 * value.abs(), "{name}: {} {value}", sparse.upper);
@@ -246,18 +251,19 @@ fn all_rows_as_points_are_the_exact_process() {
 
 #[test]
 fn it_agrees_with_gpflow() {
-    let all = fixture("gp/gpflow.json");
-    let [x, points, new] = ["x", "points", "new"].map(|name| Table::from_rows(&lists(&all[name])).unwrap());
-    for case in all["cases"].as_array().unwrap() {
+    let reference = fixture("gp/gpflow.json");
+    let [x, points, new] =
+        ["x", "points", "new"].map(|name| Table::from_rows(&lists(&reference[name])).unwrap());
+    for case in reference["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let profile = if case["profile"] == "gaussian" { Profile::Gaussian } else { Profile::Matern32 };
         let (columns, lengthscale) = (vec![0, 1, 2], numbers(&case["lengthscale"]));
         let kernel: Kernel = Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into();
-        let (mean, both) = (matrix(&case["mean"]), matrix(&all["y"]));
+        let (mean, targets) = (matrix(&case["mean"]), matrix(&reference["y"]));
         let y = Matrix::from_row_major(
             60,
             mean.cols(),
-            (0..60).flat_map(|i| both.row(i)[..mean.cols()].to_vec()).collect(),
+            (0..60).flat_map(|i| targets.row(i)[..mean.cols()].to_vec()).collect(),
         );
         let process = process(&(case["scale"].as_f64().unwrap() * kernel), &points);
         let fit = process.fit(&x, &y).unwrap();
@@ -272,10 +278,10 @@ fn it_agrees_with_gpflow() {
     }
 }
 
-/// Sums of rows, in parts.
+/// Kernel sums over rows, accumulated block by block.
 fn sums(kernel: &Kernel, points: &Table, x: &Table, y: &Matrix, rounded: impl Fn(f64) -> f64) -> KernelSums {
     let mut sums = KernelSums::zeros(points.rows(), y.cols());
-    let add = |to: &mut Matrix, more: &Matrix| *to = plus(to, 1.0, more);
+    let add = |to: &mut Matrix, term: &Matrix| *to = plus(to, 1.0, term);
     for start in (0..x.rows()).step_by(17) {
         let rows: Vec<usize> = (start..x.rows().min(start + 17)).collect();
         let (x, y) = (x.select_rows(&rows), rows.iter().flat_map(|&i| y.row(i).to_vec()).collect());
@@ -292,26 +298,27 @@ fn sums(kernel: &Kernel, points: &Table, x: &Table, y: &Matrix, rounded: impl Fn
 }
 
 #[test]
-fn sums_over_rows_are_all_that_it_takes() {
+fn the_posterior_needs_only_sums_over_rows() {
     for (name, kernel) in kernels() {
         let (x, y, _) = problem(60, 31);
         let points = inducing_points(&x, 12, 1).unwrap();
         let fit = process(&kernel, &points).fit(&x, &y).unwrap();
-        let found = sums(&kernel, &points, &x, &y, |v| v).posterior(&kernel, &points, 0.15).unwrap();
+        let from_sums = sums(&kernel, &points, &x, &y, |v| v).posterior(&kernel, &points, 0.15).unwrap();
         assert!(
-            (found.lower - fit.lower).abs() < 1e-6 * fit.lower.abs(),
+            (from_sums.lower - fit.lower).abs() < 1e-6 * fit.lower.abs(),
             "{name}: {} {}",
-            found.lower,
+            from_sums.lower,
             fit.lower
         );
         assert!(
-            (found.upper - fit.upper).abs() < 1e-6 * fit.upper.abs(),
+            (from_sums.upper - fit.upper).abs() < 1e-6 * fit.upper.abs(),
             "{name}: {} {}",
-            found.upper,
+            from_sums.upper,
             fit.upper
         );
-        let model = riesz::KernelExpansion::new(kernel.clone(), points, found.coef, vec![0.0; 2]).unwrap();
-        let posterior = riesz::Posterior::new(&model, &found.covariance).unwrap();
+        let model =
+            riesz::KernelExpansion::new(kernel.clone(), points, from_sums.coef, vec![0.0; 2]).unwrap();
+        let posterior = riesz::Posterior::new(&model, &from_sums.covariance).unwrap();
         assert!(
             largest_difference(model.predict(&x).unwrap().data(), fit.model.predict(&x).unwrap().data())
                 < 1e-6
@@ -321,10 +328,10 @@ fn sums_over_rows_are_all_that_it_takes() {
     }
 }
 
-/// A smooth kernel, whose matrix between points is singular but for rounding: sums of rounded values would
-/// make what is no covariance.
+/// With a smooth kernel, whose matrix between points is numerically singular, sums of rounded values need not
+/// be a covariance.
 #[test]
-fn rough_sums_are_made_good_by_jitter_that_is_said() {
+fn rounded_sums_are_repaired_by_reported_jitter() {
     let (x, y, _) = problem(3000, 4);
     let kernel = Kernel::gaussian(&[6.0, 6.0]);
     let points = inducing_points(&x, 80, 1).unwrap();
@@ -333,15 +340,15 @@ fn rough_sums_are_made_good_by_jitter_that_is_said() {
     for (rounded, rounding) in [(false, 0.0), (true, 0.5 * step)] {
         let round = |v: f64| if rounded { (v / step).round() * step } else { v };
         let sums = KernelSums { rounding, ..sums(&kernel, &points, &x, &y, round) };
-        let found = sums.posterior(&kernel, &points, 0.15).unwrap();
-        assert!(found.jitter > precise.jitter && found.jitter < 1e-4, "{}", found.jitter);
+        let from_sums = sums.posterior(&kernel, &points, 0.15).unwrap();
+        assert!(from_sums.jitter > precise.jitter && from_sums.jitter < 1e-4, "{}", from_sums.jitter);
         // Not much of some thousand is lost, and no more than rounding is won.
-        let lost = precise.lower - found.lower;
+        let lost = precise.lower - from_sums.lower;
         assert!(lost > -1.0 && lost < 20.0, "{lost}");
         // Points explain all, and the bounds are one but for rounding.
-        assert!(found.lower < found.upper + 1e-6 * found.upper.abs());
-        let model =
-            riesz::KernelExpansion::new(kernel.clone(), points.clone(), found.coef, vec![0.0; 2]).unwrap();
+        assert!(from_sums.lower < from_sums.upper + 1e-6 * from_sums.upper.abs());
+        let model = riesz::KernelExpansion::new(kernel.clone(), points.clone(), from_sums.coef, vec![0.0; 2])
+            .unwrap();
         let means = [&model, &precise.model].map(|model| model.predict(&x).unwrap());
         assert!(largest_difference(means[0].data(), means[1].data()) < 0.05);
     }
@@ -370,7 +377,8 @@ fn results_depend_on_the_seed_alone() {
     assert_ne!(first.0, run(1, 6).0);
 }
 
-/// Tuning finds what the data were made of, by all rows and by some; more points bring the bounds together.
+/// Tuning recovers the kernel and the noise, from all rows and from a sample; more points bring the bounds
+/// together.
 #[test]
 fn tuning_finds_kernel_and_noise() {
     let mut stream = Stream(9);
@@ -384,26 +392,32 @@ fn tuning_finds_kernel_and_noise() {
         };
         process.fit(&x, &y).unwrap()
     };
-    let (few, many, some) = (fit(10, None), fit(60, None), fit(60, Some(500)));
-    for fit in [&many, &some] {
+    let (few_points, many_points, sampled_rows) = (fit(10, None), fit(60, None), fit(60, Some(500)));
+    for fit in [&many_points, &sampled_rows] {
         assert!((fit.noise / 4.41 - 1.0).abs() < 0.15, "{}", fit.noise);
         // The second column says nothing.
         assert!(fit.theta[2] - fit.theta[1] > 1.5, "{:?}", fit.theta);
         let truth = |i: usize| 50.0 + 7.0 * (2.0 * x.get(i, 0)).sin();
-        let found = fit.model.predict(&x).unwrap();
-        let error: f64 = (0..1500).map(|i| (found[(i, 0)] - truth(i)).powi(2)).sum();
+        let prediction = fit.model.predict(&x).unwrap();
+        let error: f64 = (0..1500).map(|i| (prediction[(i, 0)] - truth(i)).powi(2)).sum();
         assert!((error / 1500.0).sqrt() < 0.5, "{error}");
         assert!(fit.lower < fit.upper, "{} {}", fit.lower, fit.upper);
     }
-    assert!(many.upper - many.lower < 40.0 && many.upper - many.lower < few.upper - few.lower);
-    assert!(few.lower < many.lower && some.lower <= many.lower + 1e-6 * many.lower.abs());
-    assert!(some.model.model_card.iter().any(|fact| fact.name.contains("tuning looked at")));
-    assert!(many.model.model_card.iter().all(|fact| !fact.name.contains("tuning looked at")));
+    assert!(
+        many_points.upper - many_points.lower < 40.0
+            && many_points.upper - many_points.lower < few_points.upper - few_points.lower
+    );
+    assert!(
+        few_points.lower < many_points.lower
+            && sampled_rows.lower <= many_points.lower + 1e-6 * many_points.lower.abs()
+    );
+    assert!(sampled_rows.model.model_card.iter().any(|fact| fact.name.contains("tuning looked at")));
+    assert!(many_points.model.model_card.iter().all(|fact| !fact.name.contains("tuning looked at")));
 }
 
 #[test]
 fn it_is_a_setting_of_the_gaussian_process() {
-    let (x, y, own) = problem(120, 6);
+    let (x, y, noise_variances) = problem(120, 6);
     let gp = ModelKind::named("gp").unwrap();
     let mut task = FitTask::new(&x, Target::Numbers(y.clone()), Kernel::gaussian(&[1.0, 1.0]));
     task.settings =
@@ -420,33 +434,33 @@ fn it_is_a_setting_of_the_gaussian_process() {
     assert_eq!((fitted.log_marginal_likelihood, fitted.noise), (Some(own_fit.lower), Some(own_fit.noise)));
     assert_eq!(fitted.model, own_fit.model);
     task.target = Target::Numbers(Matrix::column_vector(y.column(0)));
-    task.row_noise = Some(own);
+    task.row_noise = Some(noise_variances);
     assert!(gp.fit(&task).unwrap().model.model_card.iter().any(|fact| fact.name == "noise of single rows"));
     let refused = ModelKind::named("svr").unwrap().values([("landmarks".to_string(), 15.into())]);
     assert!(matches!(refused, Err(Error::Unused { .. })));
 }
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn invalid_settings_are_refused() {
     let (x, y, _) = problem(30, 1);
     let kernel = Kernel::gaussian(&[1.0, 1.0]);
     let new = |landmarks: Landmarks| SparseGaussianProcess {
         landmarks,
         ..SparseGaussianProcess::new(kernel.clone(), 0.1, 5)
     };
-    let told = |process: &SparseGaussianProcess| process.fit(&x, &y).unwrap_err().to_string();
-    assert!(told(&new(Landmarks::Count(0))).contains("inducing points"));
-    assert!(told(&new(Landmarks::Points(x.select_rows(&[])))).contains("landmarks"));
-    assert!(told(&new(Landmarks::Points(Stream(1).normals(4, 2)))).contains("column"));
-    assert!(told(&SparseGaussianProcess { noise: 0.0, ..new(Landmarks::Count(5)) }).contains("noise"));
+    let refusal = |process: &SparseGaussianProcess| process.fit(&x, &y).unwrap_err().to_string();
+    assert!(refusal(&new(Landmarks::Count(0))).contains("inducing points"));
+    assert!(refusal(&new(Landmarks::Points(x.select_rows(&[])))).contains("landmarks"));
+    assert!(refusal(&new(Landmarks::Points(Stream(1).normals(4, 2)))).contains("column"));
+    assert!(refusal(&SparseGaussianProcess { noise: 0.0, ..new(Landmarks::Count(5)) }).contains("noise"));
     assert!(
-        told(&SparseGaussianProcess { tuning_rows: Some(1), ..new(Landmarks::Count(5)) })
+        refusal(&SparseGaussianProcess { tuning_rows: Some(1), ..new(Landmarks::Count(5)) })
             .contains("tuning_rows")
     );
     let row_noise = Some(vec![0.1; 30]);
-    assert!(told(&SparseGaussianProcess { row_noise, ..new(Landmarks::Count(5)) }).contains("one by one"));
+    assert!(refusal(&SparseGaussianProcess { row_noise, ..new(Landmarks::Count(5)) }).contains("one by one"));
     let row_noise = Some(vec![0.1; 29]);
-    assert!(told(&SparseGaussianProcess { row_noise, ..new(Landmarks::Count(5)) }).contains("row_noise"));
+    assert!(refusal(&SparseGaussianProcess { row_noise, ..new(Landmarks::Count(5)) }).contains("row_noise"));
     let sums = KernelSums::zeros(4, 1);
     assert!(matches!(sums.posterior(&kernel, &x, 0.1), Err(Error::Shape { .. })));
     assert!(matches!(
@@ -455,12 +469,12 @@ fn what_is_wrong_is_refused() {
     ));
 }
 
-/// Before anything is allocated.
+/// Problems too large for the memory are refused before anything is allocated.
 #[test]
-fn what_no_memory_holds_names_landmarks() {
+fn refusals_for_lack_of_memory_name_landmarks() {
     let n = 3_000_000;
     let x = Table::from_rows(&(0..n).map(|i| [f64::from(i)]).collect::<Vec<_>>()).unwrap();
     let y = Matrix::column_vector((0..n).map(|i| f64::from(i % 7)).collect());
-    let told = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1).fit(&x, &y).unwrap_err().to_string();
-    assert!(told.contains("landmarks") && told.contains("3000000"), "{told}");
+    let message = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1).fit(&x, &y).unwrap_err().to_string();
+    assert!(message.contains("landmarks") && message.contains("3000000"), "{message}");
 }

@@ -12,10 +12,10 @@ use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, 
 /// Both sides were stopped at violations this small.
 const TOLERANCE: f64 = 1e-7;
 
-/// How far decision values may be apart, relative to the largest. scikit-learn, like LIBSVM, holds kernel
-/// values in single precision: whatever its tolerance, its solutions violate the optimality conditions in
-/// double precision by up to 2e-6 (measured on the linear three-class case), and decision values by as much.
-/// Our own solutions are held to their tolerance by the property tests below.
+/// The allowed difference of decision values, relative to the largest. scikit-learn, like LIBSVM, holds
+/// kernel values in single precision: whatever its tolerance, its solutions violate the optimality conditions
+/// in double precision by up to 2e-6 (measured on the linear three-class case), and decision values by as
+/// much. Our own solutions are held to their tolerance by the property tests below.
 const AGREEMENT: f64 = 5e-6;
 
 /// Settings that drive the solver through all its paths: sets of 64 rows or of all, with and without
@@ -65,10 +65,10 @@ fn fit(
 
 #[test]
 fn agrees_with_scikit_learn() {
-    let all = fixture("svm/scikit_learn.json");
-    for case in all["cases"].as_array().unwrap() {
+    let reference = fixture("svm/scikit_learn.json");
+    for case in reference["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
-        let data = &all["datasets"][case["dataset"].as_str().unwrap()];
+        let data = &reference["datasets"][case["dataset"].as_str().unwrap()];
         let x = Table::from_rows(&lists(&data["x"])).unwrap();
         let y = numbers(&data["y"]);
         let decision = lists(&case["decision"]);
@@ -98,8 +98,8 @@ fn agrees_with_scikit_learn() {
                     let theirs = rows.iter().position(|v| *v == r);
                     let ours = support.iter().position(|v| *v == r);
                     let none = vec![0.0; model.outputs()];
-                    let theirs = theirs.map_or(&none[..], |at| &expected[at]);
-                    let ours = ours.map_or(&none[..], |at| model.coef.row(at));
+                    let theirs = theirs.map_or(&none[..], |index| &expected[index]);
+                    let ours = ours.map_or(&none[..], |index| model.coef.row(index));
                     for (o, (theirs, ours)) in theirs.iter().zip(ours).enumerate() {
                         assert!(
                             (theirs - ours).abs() <= 1e-5 * largest,
@@ -172,7 +172,7 @@ proptest! {
         let fit = svc.fit(&x, &labels, &names(2)).unwrap();
         let f = fit.model.predict(&x).unwrap();
         let mut beta = vec![0.0; n];
-        fit.support.iter().enumerate().for_each(|(at, &r)| beta[r] = fit.model.coef[(at, 0)]);
+        fit.support.iter().enumerate().for_each(|(index, &r)| beta[r] = fit.model.coef[(index, 0)]);
         let total: f64 = beta.iter().sum();
         prop_assert!(total.abs() <= 1e-9 * c * n as f64, "sum of coefficients {total}");
         for r in 0..n {
@@ -213,19 +213,19 @@ proptest! {
         let fit = svr.fit(&x, &y).unwrap();
         let f = fit.model.predict(&x).unwrap();
         let mut beta = vec![0.0; n];
-        fit.support.iter().enumerate().for_each(|(at, &r)| beta[r] = fit.model.coef[(at, 0)]);
+        fit.support.iter().enumerate().for_each(|(index, &r)| beta[r] = fit.model.coef[(index, 0)]);
         prop_assert!(beta.iter().sum::<f64>().abs() <= 1e-9 * c * n as f64);
         for r in 0..n {
             let residual = y[r] - f[(r, 0)];
             prop_assert!(beta[r].abs() <= c);
             // Moving β up pays while the residual is above ε (above -ε if β < 0); moving it down likewise.
             if beta[r] < c {
-                let most = if beta[r] >= 0.0 { epsilon } else { -epsilon };
-                prop_assert!(residual <= most + 2e-6, "row {r}: {} with residual {residual}", beta[r]);
+                let upper = if beta[r] >= 0.0 { epsilon } else { -epsilon };
+                prop_assert!(residual <= upper + 2e-6, "row {r}: {} with residual {residual}", beta[r]);
             }
             if beta[r] > -c {
-                let least = if beta[r] > 0.0 { epsilon } else { -epsilon };
-                prop_assert!(residual >= least - 2e-6, "row {r}: {} with residual {residual}", beta[r]);
+                let lower = if beta[r] > 0.0 { epsilon } else { -epsilon };
+                prop_assert!(residual >= lower - 2e-6, "row {r}: {} with residual {residual}", beta[r]);
             }
         }
     }
@@ -255,13 +255,13 @@ fn neither_sets_nor_shrinking_move_the_optimum() {
         answers.push((a.predict(&x).unwrap().data().to_vec(), b.predict(&x).unwrap().data().to_vec()));
         for r in 0..n {
             // Rows that are no support vectors are on the right side of the margin, and inside the tube.
-            let at = |model: &KernelExpansion| {
+            let is_support = |model: &KernelExpansion| {
                 (0..model.support_points.rows()).any(|p| model.support_points.row(p) == rows[r])
             };
             let sign = if labels[r] == 1 { 1.0 } else { -1.0 };
             let (f, g) = (answers[answers.len() - 1].0[r], answers[answers.len() - 1].1[r]);
-            assert!(at(&a) || sign * f >= 1.0 - 2e-6, "row {r}: margin {}", sign * f);
-            assert!(at(&b) || (y[r] - g).abs() <= 0.05 + 2e-6, "row {r}: residual {}", y[r] - g);
+            assert!(is_support(&a) || sign * f >= 1.0 - 2e-6, "row {r}: margin {}", sign * f);
+            assert!(is_support(&b) || (y[r] - g).abs() <= 0.05 + 2e-6, "row {r}: residual {}", y[r] - g);
         }
     }
     for other in &answers[1..] {

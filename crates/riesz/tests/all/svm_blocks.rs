@@ -8,7 +8,7 @@ use riesz::{Kernel, Table};
 use crate::common::{names, with_threads};
 
 /// Rows of `levels` one-hot columns, a constant one, and some with few values or many.
-fn rows(n: usize, levels: usize, seed: u64, alike: bool) -> Vec<Vec<f64>> {
+fn rows(n: usize, levels: usize, seed: u64, has_equal_rows: bool) -> Vec<Vec<f64>> {
     let mut state = seed | 1;
     let mut random = move |bound: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -16,11 +16,11 @@ fn rows(n: usize, levels: usize, seed: u64, alike: bool) -> Vec<Vec<f64>> {
     };
     (0..n)
         .map(|_| {
-            let (level, few, many) = (random(levels).min(random(levels)), random(3), random(1000));
+            let (level, coarse, fine) = (random(levels).min(random(levels)), random(3), random(1000));
             let mut row: Vec<f64> = (0..levels).map(|l| f64::from(u8::from(l == level))).collect();
-            let own = if alike { [0.0; 2] } else { [few as f64, many as f64 / 200.0] };
-            row.extend([7.0, own[0], own[1]]);
-            if alike {
+            let extra = if has_equal_rows { [0.0; 2] } else { [coarse as f64, fine as f64 / 200.0] };
+            row.extend([7.0, extra[0], extra[1]]);
+            if has_equal_rows {
                 row[..levels].fill(0.0);
             }
             row
@@ -36,7 +36,7 @@ fn label(row: &[f64], r: usize, seed: u64) -> usize {
 
 fn coefficients(n: usize, support: &[usize], coef: &riesz::Matrix) -> Vec<f64> {
     let mut beta = vec![0.0; n];
-    support.iter().enumerate().for_each(|(at, &r)| beta[r] = coef[(at, 0)]);
+    support.iter().enumerate().for_each(|(index, &r)| beta[r] = coef[(index, 0)]);
     beta
 }
 
@@ -99,10 +99,10 @@ proptest! {
         for r in 0..n {
             let residual = y[r] - f[(r, 0)];
             prop_assert!(beta[r].abs() <= c);
-            let most = if beta[r] >= 0.0 { epsilon } else { -epsilon };
-            prop_assert!(beta[r] == c || residual <= most + 2e-5, "row {r}: {} with {residual}", beta[r]);
-            let least = if beta[r] > 0.0 { epsilon } else { -epsilon };
-            prop_assert!(beta[r] == -c || residual >= least - 2e-5, "row {r}: {} with {residual}", beta[r]);
+            let upper = if beta[r] >= 0.0 { epsilon } else { -epsilon };
+            prop_assert!(beta[r] == c || residual <= upper + 2e-5, "row {r}: {} with {residual}", beta[r]);
+            let lower = if beta[r] > 0.0 { epsilon } else { -epsilon };
+            prop_assert!(beta[r] == -c || residual >= lower - 2e-5, "row {r}: {} with {residual}", beta[r]);
         }
     }
 
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// Many sets, rows set aside and taken back: the same bits for any number of threads.
+/// With many working sets and with shrinking, the results are the same bits for any number of threads.
 #[test]
 fn threads_do_not_change_a_bit() {
     let n = 2500;
@@ -144,11 +144,11 @@ fn threads_do_not_change_a_bit() {
         let mut svc = SupportVectorClassifier::new(kernel, 10.0);
         svc.cache_bytes = 200 * 200 * 16;
         let fit = |threads: usize| with_threads(threads, || svc.fit(&x, &labels, &names(2)).unwrap());
-        let (one, many) = (fit(1), fit(3));
-        assert!(one.support.len() > 400);
+        let (serial, parallel) = (fit(1), fit(3));
+        assert!(serial.support.len() > 400);
         assert_eq!(
-            (&one.model, one.iterations, one.objective),
-            (&many.model, many.iterations, many.objective)
+            (&serial.model, serial.iterations, serial.objective),
+            (&parallel.model, parallel.iterations, parallel.objective)
         );
     }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 
-use super::learn::Learn;
+use super::shared_fit::Learn;
 use crate::args::Global;
 use crate::console::{Console, aligned};
-use crate::failure::Result;
+use crate::exit::Result;
 use crate::io::write::{Cells, TableWriter};
 
 /// Arguments of `downscale check`.
@@ -24,7 +24,7 @@ included; and score, how many of these standard deviations it is off (of counts,
 the normal score of where the count is among those expected). Left-out targets rank kernels;
 mediators they do not rank by what single rows are like.")]
 pub struct Args {
-    /// What is learnt from, and how.
+    /// The training data and the settings of the fit.
     #[command(flatten)]
     pub learn: Learn,
     /// Where to write the table [default: standard output]
@@ -35,23 +35,27 @@ pub struct Args {
 /// Reads, fits and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let found = args.learn.fitted(global.seed, &console)?;
-    console.note(aligned(&found.model.facts()));
-    let observed = &found.given.data.targets;
-    let residual = observed.iter().zip(&found.fitted).map(|(z, own)| z - own).collect();
+    let fit = args.learn.fitted(global.seed, &console)?;
+    console.note(aligned(&fit.model.facts()));
+    let observed = &fit.aggregated.data.targets;
+    let residual = observed.iter().zip(&fit.fitted).map(|(z, estimate)| z - estimate).collect();
     let nothing = || vec![f64::NAN; observed.len()];
-    let [left_out, std, score] = match &found.left_out {
-        Some(own) => [own.mean.clone(), own.variance.iter().map(|v| v.sqrt()).collect(), own.scores.clone()],
+    let [left_out, std, score] = match &fit.left_out {
+        Some(predictions) => [
+            predictions.mean.clone(),
+            predictions.variance.iter().map(|v| v.sqrt()).collect(),
+            predictions.scores.clone(),
+        ],
         None => [nothing(), nothing(), nothing()],
     };
     let columns = vec![
-        ("bag", Cells::Texts(found.given.targets)),
-        ("observed", Cells::Numbers(found.given.data.targets.clone())),
-        ("fitted", Cells::Numbers(found.fitted)),
+        ("bag", Cells::Texts(fit.aggregated.targets)),
+        ("observed", Cells::Numbers(fit.aggregated.data.targets.clone())),
+        ("fitted", Cells::Numbers(fit.fitted)),
         ("residual", Cells::Numbers(residual)),
         ("left_out", Cells::Numbers(left_out)),
         ("left_out_std", Cells::Numbers(std)),
         ("score", Cells::Numbers(score)),
     ];
-    TableWriter::whole(args.output.as_deref(), format, columns)
+    TableWriter::write_columns(args.output.as_deref(), format, columns)
 }

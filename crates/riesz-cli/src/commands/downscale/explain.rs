@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 
-use super::rows::{Members, background_of, explainer, rows_of, unit_of, warn_of_weights};
+use super::map_rows::{Members, background_of, explainer, rows_of, unit_of, warn_of_weights};
 use crate::args::{FeatureArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::explaining::Certificate;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
+use crate::explain_run::Certificate;
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
 
-/// Columns besides those of features.
-const OTHERS: [&str; 3] = ["bag", "base_value", "prediction"];
+/// The columns of the table other than those of features.
+const FIXED_COLUMNS: [&str; 3] = ["bag", "base_value", "prediction"];
 
 /// Arguments of `downscale explain`.
 #[derive(Debug, Clone, clap::Args)]
@@ -22,7 +22,7 @@ Examples:
   riesz downscale explain m.riesz rows.csv --bag district --weight people
   riesz downscale explain m.riesz rows.csv --bag district --weight people --background rows.csv -o why.csv
 
-A line a bag: bag, base_value, a column a feature with its exact Shapley values, and prediction, to
+A line a bag, base_value, a column a feature with its exact Shapley values, and prediction, to
 which base value and values add up. They are the weighted means of those of the bag's rows, or the
 sums for a map of sums, as values are linear in the map. Of counts they are means of the logarithm of
 the rate, or of log odds. 'riesz explain' explains single rows. Exit code 1: a residual exceeds its
@@ -50,12 +50,12 @@ pub struct Args {
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
 }
 
-/// Reads, explains rows, and writes what bags make of that.
+/// Reads, explains rows, and writes the explanations of bags.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
@@ -75,26 +75,26 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let members = Members::read(&columns, &args.bag, args.weight.as_ref())?;
     let background = background_of(&saved, args.background.as_deref(), &args.table)?;
     let progress = console.progress("explaining");
-    let found = members.explained(&explainer(model, background.as_ref())?.explain(&table)?, unit)?;
+    let explanation = members.explained(&explainer(model, background.as_ref())?.explain(&table)?, unit)?;
     drop(progress);
-    let named = |name: String| match OTHERS.contains(&&name[..]) || name.starts_with("player:") {
+    let named = |name: String| match FIXED_COLUMNS.contains(&&name[..]) || name.starts_with("player:") {
         true => format!("player:{name}"),
         false => name,
     };
-    let names: Vec<String> = (0..found.sets()).map(|k| named(found.set_name(k))).collect();
+    let names: Vec<String> = (0..explanation.sets()).map(|k| named(explanation.set_name(k))).collect();
     let mut cells = vec![
-        (OTHERS[0], Cells::Texts(members.names)),
-        (OTHERS[1], Cells::Numbers(found.base_values.clone())),
+        (FIXED_COLUMNS[0], Cells::Texts(members.names)),
+        (FIXED_COLUMNS[1], Cells::Numbers(explanation.base_values.clone())),
     ];
-    let of = |k: usize| found.values.iter().skip(k).step_by(found.sets()).copied().collect();
-    cells.extend(names.iter().enumerate().map(|(k, name)| (&name[..], Cells::Numbers(of(k)))));
-    cells.push((OTHERS[2], Cells::Numbers(found.predictions.clone())));
-    TableWriter::whole(args.output.as_deref(), format, cells)?;
+    let column = |k: usize| explanation.values.iter().skip(k).step_by(explanation.sets()).copied().collect();
+    cells.extend(names.iter().enumerate().map(|(k, name)| (&name[..], Cells::Numbers(column(k)))));
+    cells.push((FIXED_COLUMNS[2], Cells::Numbers(explanation.predictions.clone())));
+    TableWriter::write_columns(args.output.as_deref(), format, cells)?;
     let mut certificate = Certificate::default();
-    certificate.include(&found);
+    certificate.include(&explanation);
     console.note(format!(
         "{} bags of {} rows explained; {}",
-        found.rows(),
+        explanation.rows(),
         table.rows(),
         certificate.words()
     ));

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
+use riesz::model_card::CardEntry;
 
-use super::learn::Learn;
+use super::shared_fit::Learn;
 use crate::args::Global;
 use crate::commands::fit::written;
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::output::Output;
 
 /// Arguments of `downscale fit`.
@@ -31,7 +31,7 @@ file holds it with its posterior, by the best hyper-parameters: 'predict --std',
 hyper-parameters are too sure of themselves: Python's riesz.AggregateGaussianProcess averages over
 draws of them.")]
 pub struct Args {
-    /// What is learnt from, and how.
+    /// The training data and the settings of the fit.
     #[command(flatten)]
     pub learn: Learn,
     /// Model file to write
@@ -47,13 +47,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     // Opened before the work, so that a place that cannot be written to is found out first.
     let output = Output::open(Some(path))?;
-    let found = args.learn.fitted(global.seed, &console)?;
-    let mut model = found.model;
-    model.model_card.push(Fact::new("data", found.given.source));
-    model.model_card.push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
-    model.model_card.push(Fact::new("kernel expression", &args.learn.kernel));
-    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
+    let fitted = args.learn.fitted(global.seed, &console)?;
+    let mut model = fitted.model;
+    model.model_card.push(CardEntry::new("data", fitted.aggregated.source));
+    model
+        .model_card
+        .push(CardEntry::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
+    model.model_card.push(CardEntry::new("kernel expression", &args.learn.kernel));
+    model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
     let summary = model.facts();
-    let saved = SavedModel { model, covariance: Some(found.covariance), groups: None };
+    let saved = SavedModel { model, covariance: Some(fitted.covariance), groups: None };
     written(&saved, output, &summary, as_json, console)
 }

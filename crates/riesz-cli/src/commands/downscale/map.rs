@@ -7,12 +7,12 @@ use riesz::kernel_model::Link;
 use riesz::{KernelExpansion, NaturalScalePrediction, Posterior};
 use riesz_report::{PlotOptions, render_map};
 
-use super::page::{self, PageArgs};
+use super::map_rows::{MapData, background_of, explainer, facts, rows_of};
 use super::predict::posterior_of;
-use super::rows::{Given, background_of, explainer, facts, rows_of};
+use super::report::{self, PageArgs};
 use crate::args::{FeatureArgs, Format, TableArgs};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::models::read_model;
 use crate::io::picture::drawn;
 
@@ -44,10 +44,10 @@ pub struct Args {
     /// Column of rows with their places from bottom to top
     #[arg(long, value_name = "COL")]
     pub y: String,
-    /// What a picture is of: the map, its standard deviation, or the exact Shapley values of a feature; of
-    /// counts the rate's mean, and the others of its logarithm [default: mean]
-    #[arg(long, value_name = "mean|sd|FEATURE")]
-    pub of: Option<String>,
+    /// The quantity of a picture: the map, its standard deviation, or the exact Shapley values of a feature; for
+    /// counts the mean of the rate, and otherwise of its logarithm [default: mean]
+    #[arg(long = "of", value_name = "mean|sd|FEATURE")]
+    pub quantity: Option<String>,
     /// (--of FEATURE, pages) Table of rows from which absent features take their values [default: they leave
     /// the model, as in the functional game]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -55,10 +55,10 @@ pub struct Args {
     /// Picture or page to write, .svg, .png or .html
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What only pages have.
+    /// Options of pages.
     #[command(flatten)]
     pub page: PageArgs,
     /// Takes the place of the option that all commands have: the name of the picture says its format.
@@ -75,10 +75,10 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     if args.format.is_some() {
         return Err(Failure::input("the name of the picture says its format: leave --format out"));
     }
-    match (is_page, &args.of, args.page.given()) {
-        (true, Some(of), _) => {
+    match (is_page, &args.quantity, args.page.first_given()) {
+        (true, Some(quantity), _) => {
             return Err(Failure::input(format!(
-                "--of {of} is of pictures, and a page has all: leave it out"
+                "--of {quantity} is for pictures, and a page has all: leave it out"
             )));
         }
         (false, _, Some(option)) => {
@@ -89,31 +89,31 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let rows = args.table.source(&args.rows).open()?;
     let saved = read_model(&args.model, Some(&rows), &FeatureArgs::default())?;
     let posterior = posterior_of(&saved, &args.model.display().to_string())?;
-    let of = args.of.as_deref().unwrap_or("mean");
-    let feature = feature_of(of, &saved.model)?;
+    let quantity = args.quantity.as_deref().unwrap_or("mean");
+    let feature = feature_of(quantity, &saved.model)?;
     if feature.is_none() && args.background.is_some() && !is_page {
-        let why = format!("--of {of} has no use for --background: leave it out, or name a feature");
+        let why = format!("--of {quantity} has no use for --background: leave it out, or name a feature");
         return Err(Failure::input(why));
     }
-    let beside: Vec<&String> = [&args.x, &args.y].into_iter().chain(&args.page.bag).collect();
-    let (columns, table) = rows_of(&saved, rows, &beside, args.page.weight.as_ref())?;
+    let further: Vec<&String> = [&args.x, &args.y].into_iter().chain(&args.page.bag).collect();
+    let (columns, table) = rows_of(&saved, rows, &further, args.page.weight.as_ref())?;
     let places = [columns.numbers(&args.x)?, columns.numbers(&args.y)?];
     let background = background_of(&saved, args.background.as_deref(), &args.table)?;
-    let given = Given { columns, table, places, background };
+    let map_data = MapData { columns, table, places, background };
     if is_page {
         let files = facts(&args.model, &args.rows, args.background.as_ref())?;
-        return page::run(
+        return report::run(
             path,
             &args.page,
-            (&given, [&args.x, &args.y], files),
+            (&map_data, [&args.x, &args.y], files),
             (&posterior, &args.table),
             &console,
         );
     }
     let progress = console.progress("computing the map");
-    let (values, title) = values_of(of, feature, &given, &posterior)?;
+    let (values, title) = values_of(quantity, feature, &map_data, &posterior)?;
     drop(progress);
-    let [x, y] = &given.places;
+    let [x, y] = &map_data.places;
     drawn(path, render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
 }
 
@@ -129,42 +129,45 @@ fn is_page(path: &Path) -> Result<bool> {
     }
 }
 
-/// The feature of this name; `None` for the mean and its standard deviation.
-fn feature_of(of: &str, model: &KernelExpansion) -> Result<Option<usize>> {
-    if ["mean", "sd"].contains(&of) {
+/// The feature of this name; `None` for the mean and the standard deviation.
+fn feature_of(name: &str, model: &KernelExpansion) -> Result<Option<usize>> {
+    if ["mean", "sd"].contains(&name) {
         return Ok(None);
     }
     let known: Vec<&String> = model.columns().iter().map(|c| &c.name).collect();
-    match known.iter().position(|own| *own == of) {
-        Some(at) => Ok(Some(at)),
+    match known.iter().position(|known_name| *known_name == name) {
+        Some(position) => Ok(Some(position)),
         None => {
             let known = riesz::error::listed(&known);
             Err(Failure::input(format!(
-                "--of {of}: it is mean, sd or a feature of the map; these are: {known}"
+                "--of {name}: it is mean, sd or a feature of the map; these are: {known}"
             )))
         }
     }
 }
 
-/// What a picture shows of each row, and what that is called.
+/// The numbers that a picture shows, one for each row, and their title.
 fn values_of(
-    of: &str,
+    quantity: &str,
     feature: Option<usize>,
-    given: &Given,
+    map_data: &MapData,
     posterior: &Posterior<'_>,
 ) -> Result<(Vec<f64>, String)> {
-    let (model, table) = (posterior.mean(), &given.table);
+    let (model, table) = (posterior.mean(), &map_data.table);
     Ok(match feature {
-        None if of == "sd" => (posterior.sd(table)?.column(0), format!("sd of {}", model.output_names[0])),
+        None if quantity == "sd" => {
+            (posterior.sd(table)?.column(0), format!("sd of {}", model.output_names[0]))
+        }
         None if matches!(model.link, Link::Log | Link::Logit) => {
-            let what = if model.link == Link::Log { "rate" } else { "probability" };
-            (NaturalScalePrediction::of(posterior, table, 0.0)?.mean, what.into())
+            let name = if model.link == Link::Log { "rate" } else { "probability" };
+            (NaturalScalePrediction::new(posterior, table, 0.0)?.mean, name.into())
         }
         None => (model.predict(table)?.column(0), model.output_names[0].clone()),
         Some(j) => {
-            let found = explainer(model, given.background.as_ref())?.explain(table)?;
-            let values = found.values.iter().skip(j).step_by(found.players.len()).copied().collect();
-            (values, format!("value of {}", found.players[j].name))
+            let explanation = explainer(model, map_data.background.as_ref())?.explain(table)?;
+            let values =
+                explanation.values.iter().skip(j).step_by(explanation.players.len()).copied().collect();
+            (values, format!("value of {}", explanation.players[j].name))
         }
     })
 }

@@ -8,7 +8,7 @@ use riesz::{KernelExpansion, Posterior};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::model_rows::ModelRows;
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
@@ -35,19 +35,21 @@ pub struct Args {
     /// Where to write the result [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// How to read the table.
+    /// Options for reading the table.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What becomes of cells that the model cannot take.
+    /// Treatment of cells that the model cannot use.
     #[command(flatten)]
     pub cells: CellArgs,
 }
 
-/// The posterior of a map: one output, of which it is known how sure it is.
+/// The posterior of a map, which has one output.
 pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'s>> {
     match &saved.covariance {
-        Some(own) if own.is_of_data() && saved.model.classes.is_empty() && saved.model.outputs() == 1 => {
-            Ok(Posterior::new(&saved.model, own)?)
+        Some(covariance)
+            if covariance.is_of_data() && saved.model.classes.is_empty() && saved.model.outputs() == 1 =>
+        {
+            Ok(Posterior::new(&saved.model, covariance)?)
         }
         _ => Err(Failure::input(format!(
             "{file} is no map with a posterior, as 'riesz downscale fit' makes them: 'riesz predict' takes \
@@ -56,13 +58,13 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
     }
 }
 
-/// What the columns are called.
+/// The names of the columns.
 fn names(model: &KernelExpansion) -> Vec<String> {
-    let own = match rates::counted(model) {
+    let columns = match rates::counted(model) {
         Some(counted) => rates::names(counted),
         None => ["", "_std", "_low", "_high"].map(|end| format!("{}{end}", model.output_names[0])).into(),
     };
-    ["row".to_string()].into_iter().chain(own).collect()
+    ["row".to_string()].into_iter().chain(columns).collect()
 }
 
 /// Predicts chunk by chunk.

@@ -11,10 +11,10 @@ use riesz::kernel::{ColumnScaling, KernelExpression};
 
 use super::{Args, Learnt};
 use crate::console::{Console, watched};
-use crate::failure::{Failure, Result};
-use crate::games::read_groups;
+use crate::exit::{Failure, Result};
 use crate::io::checkpoint::{Checkpoint, Request};
 use crate::io::dataset::{Dataset, Reading, Roles};
+use crate::question_args::read_groups;
 
 /// Reads, plans and fits; `None` where a plan alone was asked for.
 pub fn run(
@@ -42,7 +42,7 @@ pub fn run(
         column.kind = riesz::ColumnKind::Categorical { levels: Vec::new() };
     }
     let folder = args.checkpoint.as_ref().map(|folder| folder.join(request.digest()));
-    let mut store = folder.map_or_else(|| Ok(Checkpoint::none()), Checkpoint::at)?;
+    let mut store = folder.map_or_else(|| Ok(Checkpoint::none()), Checkpoint::open)?;
     let (request, plan, survey) = match (store.request()?, store.plan()?) {
         (Some(request), Some(plan)) => {
             console.note(format!(
@@ -72,20 +72,20 @@ pub fn run(
         }
     };
     let units = request.data.count();
-    console.note(said(&plan, units));
+    console.note(description(&plan, units));
     if args.plan_only {
         let folder = store.folder().map_or(String::new(), |f| f.display().to_string());
         println!("{folder}");
         return Ok(None);
     }
     let mut reading = request.data.rows(&request.roles);
-    let heed = FitControl::default();
-    store.found = 0;
-    let mut fitted = watched(&console, "fitting", &heed.progress.clone(), || {
-        fit(&mut reading, &mut store, (&request.job, &plan, survey.as_ref()), units, &heed)
+    let control = FitControl::default();
+    store.loaded = 0;
+    let mut fitted = watched(&console, "fitting", &control.progress.clone(), || {
+        fit(&mut reading, &mut store, (&request.job, &plan, survey.as_ref()), units, &control)
     })?;
-    if store.found > 0 {
-        console.note(format!("{} results were there from before", store.found));
+    if store.loaded > 0 {
+        console.note(format!("{} results were there from before", store.loaded));
     }
     if fitted.model.classes.is_empty() {
         fitted.model.output_names.clone_from(&request.roles.targets);
@@ -98,8 +98,8 @@ pub fn run(
 /// The two classes of a target.
 fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<String>> {
     let name = std::slice::from_ref(target);
-    let found = data.features(&data.first_rows(name)?, name, name, console)?;
-    match &found[0].kind {
+    let target_columns = data.features(&data.first_rows(name)?, name, name, console)?;
+    match &target_columns[0].kind {
         riesz::ColumnKind::Categorical { levels } if levels.len() == 2 => Ok(levels.clone()),
         riesz::ColumnKind::Categorical { levels } => Err(Failure::input(format!(
             "the target '{target}' has {} classes, and classification through landmarks takes two: fit one \
@@ -116,7 +116,7 @@ fn planned(request: &Request, console: &Console) -> Result<(FitPlan, DataSurvey)
     let mut survey = request.job.survey(features, targets.len(), weights.is_some());
     let mut reading = request.data.rows(&request.roles);
     let progress = console.progress("looking at the rows");
-    each(&request.data, &mut reading, |rows| {
+    for_each_unit(&request.data, &mut reading, |rows| {
         survey.add(rows)?;
         progress.say(format!("looking at the rows: {}", survey.rows));
         Ok(())
@@ -134,7 +134,7 @@ fn planned(request: &Request, console: &Console) -> Result<(FitPlan, DataSurvey)
     })?;
     if !tuned.0.is_bounded() {
         let mut largest = survey.clone();
-        each(&request.data, &mut reading, |rows| {
+        for_each_unit(&request.data, &mut reading, |rows| {
             largest.add_kernel(&tuned.0, &rows.x);
             Ok(())
         })?;
@@ -147,7 +147,7 @@ fn planned(request: &Request, console: &Console) -> Result<(FitPlan, DataSurvey)
     Ok((plan, survey))
 }
 
-fn each(
+fn for_each_unit(
     data: &Dataset,
     reading: &mut Reading<'_>,
     mut work: impl FnMut(&riesz::fit::nystrom::LabelledRows) -> riesz::Result<()>,
@@ -155,8 +155,8 @@ fn each(
     (0..data.count()).try_for_each(|unit| reading.read(unit, &mut work))
 }
 
-/// What is planned, in a sentence.
-fn said(plan: &FitPlan, units: u64) -> String {
+/// A sentence about the plan.
+fn description(plan: &FitPlan, units: u64) -> String {
     format!(
         "{} landmarks leave {:.2e} of the kernel unexplained; {units} unit{} of work{}; plan {}",
         plan.landmarks.rows(),
@@ -170,11 +170,10 @@ fn said(plan: &FitPlan, units: u64) -> String {
 /// Rows of the sample by which the time is told.
 const TIMED: usize = 2000;
 
-/// Says how long it will take, where that is more than a moment: by the time that some rows of the sample
-/// take.
+/// Prints an estimate of the running time if it is long, from the time that some rows of the sample take.
 fn estimate(plan: &FitPlan, survey: &DataSurvey, corrections: usize, console: &Console) -> Result<()> {
     let rows = survey.sample()?.head(TIMED);
-    let (grams, others) = expected_passes(plan, corrections);
+    let (grams, other_passes) = expected_passes(plan, corrections);
     let timed = |work: &dyn Fn() -> Result<()>| {
         let start = Instant::now();
         work()?;
@@ -182,13 +181,13 @@ fn estimate(plan: &FitPlan, survey: &DataSurvey, corrections: usize, console: &C
     };
     let pass = |curvature: bool| {
         let values = Matrix::zeros(plan.landmarks.rows() + 1, plan.targets.len());
-        drop(DataPass::of(plan, &Coefficients { values, curvature }, &rows, 0)?);
+        drop(DataPass::from_rows(plan, &Coefficients { values, curvature }, &rows, 0)?);
         Ok(())
     };
     let statistics = || {
-        let mut all = Accumulator::new(plan);
-        all.add(&rows)?;
-        drop(all.finish(0));
+        let mut accumulator = Accumulator::new(plan);
+        accumulator.add(&rows)?;
+        drop(accumulator.finish(0));
         Ok(())
     };
     let gram = match (grams, plan.needs()) {
@@ -196,9 +195,9 @@ fn estimate(plan: &FitPlan, survey: &DataSurvey, corrections: usize, console: &C
         (_, InitialData::Statistics) => timed(&statistics)?,
         _ => timed(&|| pass(true))?,
     };
-    let other = if others > 0 { timed(&|| pass(false))? } else { 0.0 };
-    let each = (grams as f64 * gram + others as f64 * other) / rows.len() as f64;
-    let seconds = each * survey.rows as f64;
+    let other = if other_passes > 0 { timed(&|| pass(false))? } else { 0.0 };
+    let seconds_per_row = (grams as f64 * gram + other_passes as f64 * other) / rows.len() as f64;
+    let seconds = seconds_per_row * survey.rows as f64;
     if seconds > 30.0 {
         let minutes = seconds / 60.0;
         let long = if minutes < 120.0 {
@@ -211,7 +210,7 @@ fn estimate(plan: &FitPlan, survey: &DataSurvey, corrections: usize, console: &C
     Ok(())
 }
 
-/// Refuses what a fit by units has no use for.
+/// Refuses settings that a fit by units does not have.
 pub fn check(args: &Args) -> Result<()> {
     if args.plan_only && args.checkpoint.is_none() {
         return Err(Failure::input("--plan-only keeps a plan for later: say where, with --checkpoint DIR"));
@@ -222,7 +221,7 @@ pub fn check(args: &Args) -> Result<()> {
         ));
     }
     let unused = [("--row-noise", args.row_noise.is_some()), ("--protect", !args.protect.is_empty())];
-    match unused.into_iter().find(|(_, given)| *given) {
+    match unused.into_iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
             Err(Failure::input(format!("{flag} belongs to fits without landmarks: leave it out")))
         }

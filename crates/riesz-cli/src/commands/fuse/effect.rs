@@ -7,23 +7,23 @@ use riesz::Table;
 use riesz::causal::{
     DEFAULT_DOSE_COUNT, Effect, Estimand, Pointwise, TargetPopulation, default_doses, usual_combinations,
 };
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz_report::{EffectPage, PlotOptions, effect_report, number, render_effect};
 use serde_json::{Value, json};
 
-use super::asked::{row, rows, rows_with, some, told as in_words};
+use super::effect_output;
+use super::query_rows::{partial_row, row, row_text as in_words, rows, rows_with};
 use super::studies::StudyArgs;
-use super::told;
 use crate::args::Global;
 use crate::commands::graph::check;
 use crate::console::Console;
-use crate::failure::{Failure, Result};
-use crate::form::Form;
+use crate::exit::{Failure, Result};
 use crate::io::input::{described, name_of};
 use crate::io::output::write_all;
 use crate::io::picture::write_picture;
 use crate::io::units::Units;
 use crate::io::write::TableWriter;
+use crate::output_format::Form;
 
 /// Arguments of `effect`.
 #[derive(Debug, clap::Args)]
@@ -52,8 +52,8 @@ pub struct EffectArgs {
     pub studies: StudyArgs,
     /// Table of treatments to say the effect at [default: 50 doses over the middle 95 % of those of the first
     /// study, or its levels; of several treatments their quartiles, combined]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub at: Option<PathBuf>,
+    #[arg(long = "at", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub treatments_file: Option<PathBuf>,
     /// Say what the effect is more than at this treatment
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub baseline: Vec<String>,
@@ -61,8 +61,8 @@ pub struct EffectArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "baseline")]
     pub slope: Option<String>,
     /// Say it of people of whom some covariates are these
-    #[arg(long, value_name = "NAME=VALUE,…", group = "whom")]
-    pub given: Vec<String>,
+    #[arg(long = "given", value_name = "NAME=VALUE,…", group = "whom")]
+    pub conditions: Vec<String>,
     /// Say it of people who were treated so
     #[arg(long, value_name = "NAME=VALUE,…", group = "whom")]
     pub among: Vec<String>,
@@ -86,7 +86,7 @@ pub struct EffectArgs {
 
 /// The treatments that the effect is said at.
 fn treatments(args: &EffectArgs, known: &Table, units: &Units) -> Result<Table> {
-    if let Some(file) = &args.at {
+    if let Some(file) = &args.treatments_file {
         return rows(&args.studies.table, file, known.columns(), units);
     }
     if known.width() > 1 {
@@ -95,28 +95,28 @@ fn treatments(args: &EffectArgs, known: &Table, units: &Units) -> Result<Table> 
     Ok(default_doses(known, DEFAULT_DOSE_COUNT)?)
 }
 
-/// What is asked there.
+/// The estimand at the requested treatments.
 fn estimand(args: &EffectArgs, known: &Table) -> Result<Estimand> {
-    if let Some(by) = &args.slope {
-        return Ok(Estimand::slope(known, Some(by), None)?);
+    if let Some(step) = &args.slope {
+        return Ok(Estimand::slope(known, Some(step), None)?);
     }
     let baseline = row(&args.baseline, known.columns(), "--baseline")?;
     Ok(baseline.map_or(Estimand::Level, Estimand::Contrast))
 }
 
-/// Whom it is said of, if not of all, and in words.
-fn whom(
+/// The target population, if it is not everyone, and its description.
+fn target_population(
     args: &EffectArgs,
     known: &Table,
     covariates: Option<&Table>,
     units: &Units,
 ) -> Result<Option<(TargetPopulation, String)>> {
-    let those = |row: &Table| format!("those with {}", in_words(row));
+    let description = |row: &Table| format!("those with {}", in_words(row));
     if let Some(row) = row(&args.among, known.columns(), "--among")? {
-        let words = those(&row);
+        let words = description(&row);
         return Ok(Some((TargetPopulation::Treated(row), words)));
     }
-    let option = match (&args.population, args.given.is_empty()) {
+    let option = match (&args.population, args.conditions.is_empty()) {
         (None, true) => return Ok(None),
         (None, false) => "--given",
         (Some(_), _) => "--population",
@@ -129,9 +129,9 @@ fn whom(
     let columns = covariates.columns();
     Ok(Some(match &args.population {
         None => {
-            let row = some(&args.given, columns, option)?;
-            let words = those(&row);
-            (TargetPopulation::Like(row), words)
+            let row = partial_row(&args.conditions, columns, option)?;
+            let words = description(&row);
+            (TargetPopulation::ConditionalOn(row), words)
         }
         Some(file) => {
             let words = format!("the people of {}", name_of(file));
@@ -162,7 +162,7 @@ fn level(text: &str) -> std::result::Result<f64, String> {
 
 /// The form in which it is written; pages have an option of their own.
 fn form(args: &EffectArgs, global: &Global) -> Result<Form> {
-    match Form::of(args.output.as_deref(), global) {
+    match Form::choose(args.output.as_deref(), global) {
         Ok(Form::Page) => Err(page_elsewhere()),
         Ok(form) => Ok(form),
         Err(other) => Err(Failure::input(format!(
@@ -183,17 +183,21 @@ struct AverageEffect {
     effect: Pointwise,
 }
 
-/// The contrast of a treatment with two values, where nothing else was asked for.
+/// The contrast of the two values of a treatment, if nothing else is requested.
 fn average_effect(
     args: &EffectArgs,
     effect: &Effect,
-    at: &Table,
+    treatments: &Table,
     estimand: &Estimand,
 ) -> Result<Option<AverageEffect>> {
-    if args.at.is_some() || *estimand != Estimand::Level || at.width() != 1 || at.rows() != 2 {
+    if args.treatments_file.is_some()
+        || *estimand != Estimand::Level
+        || treatments.width() != 1
+        || treatments.rows() != 2
+    {
         return Ok(None);
     }
-    let (from, to) = (at.select_rows(&[0]), at.select_rows(&[1]));
+    let (from, to) = (treatments.select_rows(&[0]), treatments.select_rows(&[1]));
     let effect = effect.pointwise(&to, &Estimand::Contrast(from.clone()))?;
     Ok(Some(AverageEffect { to, from, effect }))
 }
@@ -222,7 +226,7 @@ impl AverageEffect {
     }
 }
 
-/// Reads, asks, learns, answers and writes.
+/// Reads, identifies, estimates and writes.
 pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let form = form(args, global)?;
@@ -236,56 +240,58 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     let read = args.studies.read()?;
     read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
     let known = read.treatments()?;
-    let (at, estimand) = (treatments(args, &known, &read.units)?, estimand(args, &known)?);
-    let asked = whom(args, &known, read.covariates()?.as_ref(), &read.units)?;
+    let (points, estimand) = (treatments(args, &known, &read.units)?, estimand(args, &known)?);
+    let requested = target_population(args, &known, read.covariates()?.as_ref(), &read.units)?;
     let learnt = read.learn(&args.studies, global, &console)?;
-    let (effect, whom) = match asked {
-        None if read.found.is_single_table() => (learnt.effect, "all people of the table".into()),
+    let (effect, people) = match requested {
+        None if read.identification.is_single_table() => (learnt.effect, "all people of the table".into()),
         None => (learnt.effect, "all people of study 1".into()),
-        Some((whom, words)) => (learnt.effect.on_population(&whom, &learnt.fusion.stop)?, words),
+        Some((target, words)) => (learnt.effect.on_population(&target, &learnt.fusion.stop)?, words),
     };
-    let pointwise = effect.pointwise(&at, &estimand)?;
+    let pointwise = effect.pointwise(&points, &estimand)?;
     let mut run = args.studies.facts(global)?;
-    for (name, file) in [("treatments", &args.at), ("population", &args.population)] {
+    for (name, file) in [("treatments", &args.treatments_file), ("population", &args.population)] {
         if let Some(file) = file {
-            run.push(Fact::new(name, described(file)?));
+            run.push(CardEntry::new(name, described(file)?));
         }
     }
-    let average = average_effect(args, &effect, &at, &estimand)?;
-    if let Some(own) = &average {
-        run.push(Fact::new(own.name(), own.words(args.level)?));
+    let average = average_effect(args, &effect, &points, &estimand)?;
+    if let Some(contrast) = &average {
+        run.push(CardEntry::new(contrast.name(), contrast.words(args.level)?));
     }
     let page = EffectPage {
-        found: &read.found,
+        identification: &read.identification,
         graph: read.graph.as_ref(),
         studies: &read.gathered.studies,
-        at: &at,
+        treatments: &points,
         estimand: &estimand,
         effect: &pointwise,
-        whom: &whom,
+        population: &people,
         level: args.level,
         unmatched: &read.gathered.unmatched,
         doubts: &learnt.doubts,
         run: &run,
     };
-    let identified = check::words(&read.found);
+    let identified = check::words(&read.identification);
     match form {
         Form::Text => {
             let average = match &average {
-                Some(own) => format!("{}: {}\n", own.name(), own.words(args.level)?),
+                Some(contrast) => format!("{}: {}\n", contrast.name(), contrast.words(args.level)?),
                 None => String::new(),
             };
-            write_all(path, format!("{identified}{}{average}", told::words(&page)?).as_bytes())?;
+            write_all(path, format!("{identified}{}{average}", effect_output::words(&page)?).as_bytes())?;
         }
         Form::Json => {
-            let mut record = told::record(&page)?;
+            let mut record = effect_output::record(&page)?;
             record["average_effect"] = match &average {
-                Some(own) => own.record(args.level)?,
+                Some(contrast) => contrast.record(args.level)?,
                 None => Value::Null,
             };
             write_all(path, format!("{record:#}\n").as_bytes())?;
         }
-        Form::Table(format) => TableWriter::whole(path, format, told::named(&told::columns(&page)?))?,
+        Form::Table(format) => {
+            TableWriter::write_columns(path, format, effect_output::named(&effect_output::columns(&page)?))?
+        }
         Form::Picture { pixels } => {
             write_picture(path, render_effect(&page, &PlotOptions::default())?, pixels)?;
         }

@@ -1,20 +1,20 @@
-//! Studies from their tables: which columns an effect needs, the graph says, and these are read; and what is
-//! learnt from them.
+//! Reads the columns of studies that the identification of an effect needs, and estimates the effect from
+//! them.
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use riesz::causal::{
-    Effect, Fusion, Graph, Identification, IdentificationRoute, MeasuredColumns, PreparedStudies,
+    CausalFusion, Effect, Graph, Identification, IdentificationRoute, MeasuredColumns, PreparedStudies,
     SingleTable, caveats, gather, identify,
 };
 use riesz::error::listed;
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Table};
 
 use crate::args::{CauseArgs, Global, TableArgs, graph_of};
 use crate::console::{Console, watched};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::{described, name_of};
 use crate::io::names::listed_columns;
@@ -27,7 +27,7 @@ pub struct StudyArgs {
     /// is standard input
     #[arg(required = true, value_name = "STUDY", value_hint = ValueHint::FilePath)]
     pub studies: Vec<PathBuf>,
-    /// What causes what: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume';
+    /// The causal graph: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume';
     /// without it --adjust, --front-door or --randomized is taken on trust
     #[arg(long, value_name = "GRAPH")]
     pub graph: Option<String>,
@@ -45,7 +45,7 @@ pub struct StudyArgs {
     /// Columns whose numbers are names of levels
     #[arg(long, value_name = "NAME,…")]
     pub categorical: Vec<String>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
 }
@@ -53,16 +53,16 @@ pub struct StudyArgs {
 /// Studies with what their effect needs, and how it follows.
 pub struct Read {
     pub graph: Option<Graph>,
-    pub found: Identification,
+    pub identification: Identification,
     pub gathered: PreparedStudies,
     pub units: Units,
 }
 
-/// What was learnt from them.
+/// The estimated effect.
 pub struct Learnt {
-    pub fusion: Fusion,
+    pub fusion: CausalFusion,
     pub effect: Effect,
-    /// What a reader should know, in sentences without full stops.
+    /// Warnings, as sentences without full stops.
     pub doubts: Vec<String>,
 }
 
@@ -85,21 +85,23 @@ impl StudyArgs {
         let mut known: Vec<String> = graph.as_ref().map_or(vec![], |graph| graph.variables().to_vec());
         known.extend(headers.iter().flatten().cloned());
         let categorical = listed_columns(&self.categorical, &known);
-        if let Some(name) = categorical.iter().find(|name| !headers.iter().flatten().any(|own| own == *name))
+        if let Some(name) =
+            categorical.iter().find(|name| !headers.iter().flatten().any(|header| header == *name))
         {
             return Err(Failure::input(format!("--categorical: no study has a column '{name}'")));
         }
-        let found = identify(graph.as_ref(), &self.effect.query(&known, headers)?)?;
-        let needed = found.needed()?;
+        let identification = identify(graph.as_ref(), &self.effect.query(&known, headers)?)?;
+        let needed = identification.needed()?;
         let mut units = Units::default();
         let measured = tables.into_iter().zip(&needed).map(|(table, names)| {
             let columns = Columns::read(table, names)?;
             units.add(&columns, names)?;
-            let each = names.iter().map(|name| measured(&columns, name, categorical.contains(name)));
-            Ok(MeasuredColumns { columns: each.collect::<Result<_>>()? })
+            let columns_of_study =
+                names.iter().map(|name| measured(&columns, name, categorical.contains(name)));
+            Ok(MeasuredColumns { columns: columns_of_study.collect::<Result<_>>()? })
         });
-        let gathered = gather(&found, &measured.collect::<Result<Vec<_>>>()?)?;
-        Ok(Read { graph, found, gathered, units })
+        let gathered = gather(&identification, &measured.collect::<Result<Vec<_>>>()?)?;
+        Ok(Read { graph, identification, gathered, units })
     }
 
     /// Refuses a single table that lacks the outcome.
@@ -116,18 +118,18 @@ impl StudyArgs {
         )))
     }
 
-    /// How the answer came about.
-    pub fn facts(&self, global: &Global) -> Result<Vec<Fact>> {
+    /// The provenance of the estimate.
+    pub fn facts(&self, global: &Global) -> Result<Vec<CardEntry>> {
         let mut run = Vec::new();
         for (k, study) in self.studies.iter().enumerate() {
-            run.push(Fact::new(format!("study {}", k + 1), described(study)?));
+            run.push(CardEntry::new(format!("study {}", k + 1), described(study)?));
         }
-        run.push(Fact::new("draws of hyper-parameters", self.draws.to_string()));
+        run.push(CardEntry::new("draws of hyper-parameters", self.draws.to_string()));
         if let Some(landmarks) = self.landmarks {
-            run.push(Fact::new("landmarks", landmarks.to_string()));
+            run.push(CardEntry::new("landmarks", landmarks.to_string()));
         }
-        run.push(Fact::new("seed", global.seed.to_string()));
-        run.push(Fact::new("software", format!("riesz {}", env!("CARGO_PKG_VERSION"))));
+        run.push(CardEntry::new("seed", global.seed.to_string()));
+        run.push(CardEntry::new("software", format!("riesz {}", env!("CARGO_PKG_VERSION"))));
         Ok(run)
     }
 }
@@ -135,7 +137,9 @@ impl StudyArgs {
 impl Read {
     /// The table of an effect that needs no other.
     fn single(&self) -> Option<SingleTable> {
-        self.found.is_single_table().then(|| SingleTable::new(&self.found, &self.gathered.studies))
+        self.identification
+            .is_single_table()
+            .then(|| SingleTable::new(&self.identification, &self.gathered.studies))
     }
 
     /// The treatments that people of the first study, or of the one table, had.
@@ -157,17 +161,18 @@ impl Read {
         })
     }
 
-    /// Learns the effect, and warns of what is in doubt.
+    /// Estimates the effect, and prints warnings.
     pub fn learn(&self, args: &StudyArgs, global: &Global, console: &Console) -> Result<Learnt> {
         let landmarks = args.landmarks.map(|count| count as usize);
-        let fusion = Fusion { draws: args.draws, seed: global.seed, landmarks, ..Fusion::default() };
-        let fit = || fusion.learn(&self.found, &self.gathered.studies);
+        let fusion =
+            CausalFusion { draws: args.draws, seed: global.seed, landmarks, ..CausalFusion::default() };
+        let fit = || fusion.learn(&self.identification, &self.gathered.studies);
         let effect = watched(console, "learning the effect", &fusion.progress, fit)?;
-        let of_effect = caveats(&self.found, &effect, args.draws);
-        let all: Vec<String> =
-            self.gathered.doubts.iter().chain(&of_effect).map(ToString::to_string).collect();
-        all.iter().for_each(|text| console.warn(text));
-        Ok(Learnt { fusion, effect, doubts: all })
+        let of_effect = caveats(&self.identification, &effect, args.draws);
+        let warnings: Vec<String> =
+            self.gathered.caveats.iter().chain(&of_effect).map(ToString::to_string).collect();
+        warnings.iter().for_each(|text| console.warn(text));
+        Ok(Learnt { fusion, effect, doubts: warnings })
     }
 }
 

@@ -10,22 +10,22 @@ use riesz::causal::{
     Acquisition, AcquisitionSearch, Domain, Effect, EffectPrior, Incumbent, Suggestion, TreatmentArm, Trials,
     UpdatedEffect,
 };
-use riesz::explanation::Fact;
+use riesz::model_card::CardEntry;
 use riesz_report::number;
 use serde_json::json;
 
+use super::effect_output::Named;
 use super::studies::{Read, StudyArgs};
-use super::told::Named;
-use super::{asked, told};
+use super::{effect_output, query_rows};
 use crate::args::Global;
 use crate::commands::graph::check;
 use crate::console::{Console, printable};
-use crate::failure::{Failure, Result};
-use crate::form::Form;
+use crate::exit::{Failure, Result};
 use crate::io::input::{described, name_of};
 use crate::io::output::write_all;
 use crate::io::units::Units;
 use crate::io::write::{Cells, TableWriter};
+use crate::output_format::Form;
 
 /// Arguments of `effect suggest`.
 #[derive(Debug, clap::Args)]
@@ -48,21 +48,21 @@ pub struct SuggestArgs {
     /// Table of treatments that were tried, with their outcomes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub tried: Option<PathBuf>,
-    /// How far these outcomes are from the effect, as a standard deviation: a number, or the column that has
-    /// it; 0 if they are exact [default: estimated, from the fourth trial on]
-    #[arg(long, value_name = "SD|COL", requires = "tried", value_parser = spread, allow_negative_numbers = true)]
-    pub sd: Option<Spread>,
-    /// How many treatments to suggest; each is chosen as if those before turned out as expected
+    /// Standard deviation of these outcomes around the effect: a number, or the column that has it; 0 if they
+    /// are exact [default: estimated, from the fourth trial on]
+    #[arg(long, value_name = "SD|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
+    pub sd: Option<OutcomeSd>,
+    /// Number of treatments to suggest; each is chosen as if those before turned out as expected
     #[arg(long, value_name = "N", default_value = "1")]
     pub count: NonZeroUsize,
     /// Look for large outcomes, not for small ones
     #[arg(long)]
     pub maximize: bool,
-    /// What a trial is worth: the expected improvement (its logarithm, which does not underflow), or two
-    /// standard deviations better than the mean
+    /// Value of a trial: the expected improvement (its logarithm, which does not underflow), or two standard
+    /// deviations better than the mean
     #[arg(long, value_name = "NAME", default_value = Acquisition::NAMES[0], value_parser = acquisitions())]
     pub acquisition: Acquisition,
-    /// What is believed before any trial: the effect, or to be compared with it what is published
+    /// Prior before any trial: the estimated effect, or, for comparison, the published choice
     #[arg(long, value_name = "NAME", default_value = EffectPrior::NAMES[0], value_parser = priors())]
     pub prior: EffectPrior,
     /// Numbers to stay between, for some treatments [default: the ranges of the first study, and all levels]
@@ -83,20 +83,20 @@ pub struct SuggestArgs {
     pub output: Option<PathBuf>,
 }
 
-/// How far outcomes of trials are from the effect, as a standard deviation.
+/// The standard deviation of the outcomes of trials around the effect.
 #[derive(Debug, Clone)]
-pub enum Spread {
-    /// All alike.
+pub enum OutcomeSd {
+    /// One standard deviation for all trials.
     Same(f64),
-    /// As this column has it.
+    /// Read from this column.
     Column(String),
 }
 
-fn spread(text: &str) -> std::result::Result<Spread, String> {
+fn outcome_sd(text: &str) -> std::result::Result<OutcomeSd, String> {
     match text.parse::<f64>() {
-        Ok(sd) if sd.is_finite() && sd >= 0.0 => Ok(Spread::Same(sd)),
+        Ok(sd) if sd.is_finite() && sd >= 0.0 => Ok(OutcomeSd::Same(sd)),
         Ok(_) => Err(NO_SD.into()),
-        Err(_) => Ok(Spread::Column(text.into())),
+        Err(_) => Ok(OutcomeSd::Column(text.into())),
     }
 }
 
@@ -118,7 +118,7 @@ enum Written {
 }
 
 fn form(args: &SuggestArgs, global: &Global) -> Result<Written> {
-    let other = match Form::of(args.output.as_deref(), global) {
+    let other = match Form::choose(args.output.as_deref(), global) {
         Ok(Form::Text) => return Ok(Written::Text),
         Ok(Form::Json) => return Ok(Written::Json),
         Ok(Form::Table(format)) => return Ok(Written::Table(format)),
@@ -144,22 +144,24 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
         supported: args.supported,
         seed: global.seed,
     };
-    let found = Found::new(args, &search, &learnt.effect, &trials, (domain, costs))?;
-    let words = found.words(&read, args.maximize);
+    let result = SearchResult::new(args, &search, &learnt.effect, &trials, (domain, costs))?;
+    let words = result.words(&read, args.maximize);
     match form {
         Written::Text => {
-            write_all(path, format!("{}{words}", check::words(&read.found)).as_bytes())?;
+            write_all(path, format!("{}{words}", check::words(&read.identification)).as_bytes())?;
         }
-        Written::Table(format) => TableWriter::whole(path, format, told::named(&found.columns()))?,
+        Written::Table(format) => {
+            TableWriter::write_columns(path, format, effect_output::named(&result.columns()))?
+        }
         Written::Json => {
             let mut run = args.studies.facts(global)?;
             run.extend(facts(args)?);
             let record = json!({
-                "identification": check::record(&read.found),
+                "identification": check::record(&read.identification),
                 "goal": if args.maximize { "maximize" } else { "minimize" },
                 "trials": trials.outcomes.len(),
-                "best": { "treatments": told::lists(told::beside(&found.best_row, vec![])), "mean": found.best.mean },
-                "suggestions": told::lists(found.columns()),
+                "best": { "treatments": effect_output::lists(effect_output::with_treatments(&result.best_row, vec![])), "mean": result.best.mean },
+                "suggestions": effect_output::lists(result.columns()),
                 "warnings": learnt.doubts,
                 "provenance": run,
             });
@@ -172,30 +174,30 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
     Ok(())
 }
 
-/// What was asked for.
-fn facts(args: &SuggestArgs) -> Result<Vec<Fact>> {
-    let mut asked = Vec::new();
+/// The entries of the provenance for the request.
+fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
+    let mut entries = Vec::new();
     for (name, file) in [("tried", &args.tried), ("candidates", &args.candidates)] {
         if let Some(file) = file {
-            asked.push(Fact::new(name, described(file)?));
+            entries.push(CardEntry::new(name, described(file)?));
         }
     }
-    let sd = args.sd.as_ref().map(|own| match own {
-        Spread::Same(sd) => sd.to_string(),
-        Spread::Column(name) => name.clone(),
+    let sd = args.sd.as_ref().map(|given_sd| match given_sd {
+        OutcomeSd::Same(sd) => sd.to_string(),
+        OutcomeSd::Column(name) => name.clone(),
     });
     let between = (!args.between.is_empty()).then(|| args.between.join(","));
     let settings = [("sd", sd), ("cost", args.cost.clone()), ("between", between)];
-    asked.extend(settings.into_iter().filter_map(|(name, value)| Some(Fact::new(name, value?))));
-    asked.push(Fact::new("acquisition", args.acquisition.name()));
-    asked.push(Fact::new("prior", args.prior.name()));
-    asked.push(Fact::new("supported alone", if args.supported { "yes" } else { "no" }));
-    Ok(asked)
+    entries.extend(settings.into_iter().filter_map(|(name, value)| Some(CardEntry::new(name, value?))));
+    entries.push(CardEntry::new("acquisition", args.acquisition.name()));
+    entries.push(CardEntry::new("prior", args.prior.name()));
+    entries.push(CardEntry::new("supported alone", if args.supported { "yes" } else { "no" }));
+    Ok(entries)
 }
 
-/// What was tried.
+/// The outcomes of earlier trials.
 fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
-    let (known, outcome) = (read.treatments()?, &read.found.outcome);
+    let (known, outcome) = (read.treatments()?, &read.identification.outcome);
     let columns = known.columns();
     let Some(file) = &args.tried else {
         let treatments = Table::from_column_major(columns.to_vec(), 0, vec![])?;
@@ -203,25 +205,25 @@ fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
     };
     let (table, units) = (&args.studies.table, &read.units);
     let (treatments, outcomes, sds) = match &args.sd {
-        Some(Spread::Column(name)) => {
+        Some(OutcomeSd::Column(name)) => {
             let (treatments, [outcomes, sds]) =
-                asked::rows_with(table, file, columns, [outcome, name], units)?;
+                query_rows::rows_with(table, file, columns, [outcome, name], units)?;
             (treatments, outcomes, Some(sds))
         }
-        Some(Spread::Same(sd)) => {
-            let (treatments, [outcomes]) = asked::rows_with(table, file, columns, [outcome], units)?;
+        Some(OutcomeSd::Same(sd)) => {
+            let (treatments, [outcomes]) = query_rows::rows_with(table, file, columns, [outcome], units)?;
             let sds = vec![*sd; outcomes.len()];
             (treatments, outcomes, Some(sds))
         }
         None => {
-            let (treatments, [outcomes]) = asked::rows_with(table, file, columns, [outcome], units)?;
+            let (treatments, [outcomes]) = query_rows::rows_with(table, file, columns, [outcome], units)?;
             (treatments, outcomes, None)
         }
     };
-    if let (Some(Spread::Column(name)), Some(sds)) = (&args.sd, &sds) {
+    if let (Some(OutcomeSd::Column(name)), Some(sds)) = (&args.sd, &sds) {
         each_row(sds, (file, name), |sd| sd >= 0.0, NO_SD)?;
     }
-    let noise = sds.map(|own| own.iter().map(|sd| sd * sd).collect());
+    let noise = sds.map(|deviations| deviations.iter().map(|sd| sd * sd).collect());
     Ok(Trials { treatments, outcomes, noise })
 }
 
@@ -241,22 +243,22 @@ fn each_row(
     )))
 }
 
-/// What may be tried, and what each trial costs.
+/// The treatments to choose from, and the cost of each trial.
 fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain, Vec<f64>)> {
     let (table, columns) = (&args.studies.table, studied.columns());
     Ok(match (&args.candidates, &args.cost) {
         (Some(file), Some(name)) => {
-            let (rows, [costs]) = asked::rows_with(table, file, columns, [name], units)?;
+            let (rows, [costs]) = query_rows::rows_with(table, file, columns, [name], units)?;
             each_row(&costs, (file, name), |cost| cost > 0.0, "costs are more than 0")?;
             (Domain::Rows(rows), costs)
         }
-        (Some(file), None) => (Domain::Rows(asked::rows(table, file, columns, units)?), vec![1.0]),
+        (Some(file), None) => (Domain::Rows(query_rows::rows(table, file, columns, units)?), vec![1.0]),
         (None, _) => {
             let bounds = match args.between.is_empty() {
                 true => vec![],
-                false => asked::bounds(&args.between, columns, "--between")?,
+                false => query_rows::bounds(&args.between, columns, "--between")?,
             };
-            let domain = Domain::near(studied, &bounds)?;
+            let domain = Domain::from_bounds(studied, &bounds)?;
             // Bounds that are none are named before there is anything to learn.
             domain.rows(columns, 0)?;
             (domain, vec![1.0])
@@ -264,19 +266,19 @@ fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain
     })
 }
 
-/// What was found.
-struct Found {
+/// The suggestions and the best treatment so far.
+struct SearchResult {
     best: Incumbent,
     /// Its treatments.
     best_row: Table,
-    /// How many were tried.
+    /// The number of earlier trials.
     tried: usize,
     next: Vec<Suggestion>,
-    /// Treatments of these, one a row.
-    at: Table,
+    /// The suggested treatments, one in each row.
+    treatments: Table,
 }
 
-impl Found {
+impl SearchResult {
     fn new(
         args: &SuggestArgs,
         search: &AcquisitionSearch,
@@ -295,7 +297,7 @@ impl Found {
         };
         Ok(Self {
             best_row: rows(&[&best.treatments])?,
-            at: rows(&next.iter().map(|own| &own.treatments).collect::<Vec<_>>())?,
+            treatments: rows(&next.iter().map(|suggestion| &suggestion.treatments).collect::<Vec<_>>())?,
             tried: trials.outcomes.len(),
             best,
             next,
@@ -303,27 +305,28 @@ impl Found {
     }
 
     fn columns(&self) -> Named {
-        let of = |each: fn(&Suggestion) -> f64| Cells::Numbers(self.next.iter().map(each).collect());
-        let support = self.next.iter().map(|own| i64::from(own.supported)).collect();
+        let column = |read: fn(&Suggestion) -> f64| Cells::Numbers(self.next.iter().map(read).collect());
+        let support = self.next.iter().map(|suggestion| i64::from(suggestion.supported)).collect();
         let numbers = vec![
-            ("mean".to_string(), of(|own| own.mean)),
-            ("sd".into(), of(|own| own.sd)),
-            ("expected_improvement".into(), of(|own| own.expected_improvement)),
-            ("acquisition".into(), of(|own| own.acquisition)),
+            ("mean".to_string(), column(|suggestion| suggestion.mean)),
+            ("sd".into(), column(|suggestion| suggestion.sd)),
+            ("expected_improvement".into(), column(|suggestion| suggestion.expected_improvement)),
+            ("acquisition".into(), column(|suggestion| suggestion.acquisition)),
             ("support".into(), Cells::Integers(support)),
         ];
-        told::beside(&self.at, numbers)
+        effect_output::with_treatments(&self.treatments, numbers)
     }
 
-    /// What is best so far, and a table of what to try.
+    /// The best treatment so far, and a table of suggestions.
     fn words(&self, read: &Read, maximize: bool) -> String {
-        let (extreme, outcome) = (if maximize { "highest" } else { "lowest" }, &read.found.outcome);
+        let (extreme, outcome) = (if maximize { "highest" } else { "lowest" }, &read.identification.outcome);
         let among = match self.tried {
             0 => "Nothing was tried yet. Of all that may be tried".to_string(),
             1 => "Of the one trial so far".into(),
             n => format!("Of the {n} trials so far"),
         };
-        let heads = told::heads(&self.best_row).into_iter().zip(told::treated(&self.best_row, 0));
+        let heads =
+            effect_output::heads(&self.best_row).into_iter().zip(effect_output::treated(&self.best_row, 0));
         let with: Vec<String> = heads.map(|(name, value)| format!("{name} = {value}")).collect();
         let best = format!(
             "{among}, the mean of {} is {extreme}, {}, with {}, as is believed.",
@@ -331,15 +334,15 @@ impl Found {
             number(self.best.mean),
             with.join(" and ")
         );
-        let mut lines = vec![told::heads(&self.at)];
+        let mut lines = vec![effect_output::heads(&self.treatments)];
         lines[0].extend(["mean", "sd", "expected improvement", "support"].map(String::from));
-        for (i, own) in self.next.iter().enumerate() {
-            let mut line = told::treated(&self.at, i);
-            line.extend([own.mean, own.sd, own.expected_improvement].map(number));
-            line.push(if own.supported { "yes" } else { "no" }.into());
+        for (i, suggestion) in self.next.iter().enumerate() {
+            let mut line = effect_output::treated(&self.treatments, i);
+            line.extend([suggestion.mean, suggestion.sd, suggestion.expected_improvement].map(number));
+            line.push(if suggestion.supported { "yes" } else { "no" }.into());
             lines.push(line);
         }
-        let how = if self.next.len() > 1 { ", as if those before turned out as expected" } else { "" };
-        format!("\n{best}\n\nTo try next{how}:\n{}", told::aligned(&lines))
+        let condition = if self.next.len() > 1 { ", as if those before turned out as expected" } else { "" };
+        format!("\n{best}\n\nTo try next{condition}:\n{}", effect_output::aligned(&lines))
     }
 }

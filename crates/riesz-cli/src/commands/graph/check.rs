@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use riesz::causal::{How, Identification, identify};
-use riesz::explanation::Fact;
+use riesz::causal::{EffectStrategy, Identification, identify};
+use riesz::model_card::CardEntry;
 use serde_json::{Value, json};
 
 use crate::args::{CauseArgs, Global, TableArgs, graph_of};
 use crate::console::{Console, aligned, printable};
-use crate::failure::Result;
+use crate::exit::Result;
 use crate::io::names::listed_columns;
 use crate::io::output::write_all;
 
@@ -47,7 +47,7 @@ pub struct Args {
     /// Which effect.
     #[command(flatten)]
     pub effect: CauseArgs,
-    /// How tables are read.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
     /// Where to write the answer [default: standard output]
@@ -65,15 +65,15 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let latent = graph.latent();
         vec![known.iter().filter(|name| !latent.contains(&name.as_str())).cloned().collect()]
     } else if args.studies.is_empty() {
-        let listed = |given| listed_columns(std::slice::from_ref(given), known);
+        let listed = |text| listed_columns(std::slice::from_ref(text), known);
         args.measured.iter().map(listed).collect()
     } else {
         let header = |file: &PathBuf| Ok(args.table.source(file).open()?.header().to_vec());
         args.studies.iter().map(header).collect::<Result<Vec<_>>>()?
     };
     let query = args.effect.query(known, studies)?;
-    let found = match identify(Some(&graph), &query) {
-        Ok(found) => found,
+    let identification = match identify(Some(&graph), &query) {
+        Ok(identification) => identification,
         Err(error) => {
             if let (true, riesz::Error::Causal(refusal)) = (as_json, &error)
                 && let Some(record) = refusal.not_identified_record()
@@ -83,54 +83,56 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             return Err(error.into());
         }
     };
-    if args.studies.is_empty() && !found.unknown.is_empty() {
-        console.warn(format!("not in the graph, and not used: {}", found.unknown.join(", ")));
+    if args.studies.is_empty() && !identification.unknown.is_empty() {
+        console.warn(format!("not in the graph, and not used: {}", identification.unknown.join(", ")));
     }
     let text = if as_json {
-        let mut record = record(&found);
+        let mut record = record(&identification);
         record["identified"] = json!(true);
         format!("{record:#}\n")
     } else {
-        words(&found)
+        words(&identification)
     };
     write_all(args.output.as_deref(), text.as_bytes())
 }
 
 /// An answer in JSON.
-pub(in crate::commands) fn record(found: &Identification) -> Value {
-    let mut record = json!(found);
-    record["says"] = json!(found.to_string());
+pub(in crate::commands) fn record(identification: &Identification) -> Value {
+    let mut record = json!(identification);
+    record["says"] = json!(identification.to_string());
     record
 }
 
 /// An answer in words.
-pub(in crate::commands) fn words(found: &Identification) -> String {
-    let sets = |others: &[Vec<String>]| -> String {
-        let each: Vec<String> = others.iter().map(|set| format!("{{{}}}", set.join(", "))).collect();
-        each.join(", ")
+pub(in crate::commands) fn words(identification: &Identification) -> String {
+    let sets = |alternatives: &[Vec<String>]| -> String {
+        let texts: Vec<String> = alternatives.iter().map(|set| format!("{{{}}}", set.join(", "))).collect();
+        texts.join(", ")
     };
     let mut facts = vec![];
-    if let How::BackDoor { others, listed, .. } | How::FrontDoor { others, listed, .. } = &found.how {
+    if let EffectStrategy::BackDoor { alternatives: others, listed, .. }
+    | EffectStrategy::FrontDoor { alternatives: others, listed, .. } = &identification.strategy
+    {
         if !others.is_empty() {
-            facts.push(Fact::new("would do too", sets(others)));
+            facts.push(CardEntry::new("would do too", sets(others)));
         }
-        if !listed && found.source == riesz::causal::Source::Graph {
-            facts.push(Fact::new("would do too", "other sets may; there are too many to list"));
-        }
-    }
-    if let How::Formula { would_help, .. } = &found.how {
-        let each: Vec<String> = would_help.iter().map(|names| names.join(" and ")).collect();
-        if !each.is_empty() {
-            facts.push(Fact::new("measured too, would give an adjustment", each.join(", or ")));
+        if !listed && identification.source == riesz::causal::Provenance::Graph {
+            facts.push(CardEntry::new("would do too", "other sets may; there are too many to list"));
         }
     }
-    for (k, bridge) in found.bridges.iter().enumerate() {
+    if let EffectStrategy::Formula { would_help, .. } = &identification.strategy {
+        let helpful: Vec<String> = would_help.iter().map(|names| names.join(" and ")).collect();
+        if !helpful.is_empty() {
+            facts.push(CardEntry::new("measured too, would give an adjustment", helpful.join(", or ")));
+        }
+    }
+    for (k, bridge) in identification.bridges.iter().enumerate() {
         if !bridge.unused.is_empty() {
-            let of = format!("shared by {} and {}, not needed", k + 1, k + 2);
-            facts.push(Fact::new(of, bridge.unused.join(", ")));
+            let name = format!("shared by {} and {}, not needed", k + 1, k + 2);
+            facts.push(CardEntry::new(name, bridge.unused.join(", ")));
         }
     }
-    let assumed = found.assumptions.iter().map(|text| Fact::new("assumed", text));
+    let assumed = identification.assumptions.iter().map(|text| CardEntry::new("assumed", text));
     facts.extend(assumed);
-    format!("{}\n{}", printable(&found.to_string()), aligned(&facts))
+    format!("{}\n{}", printable(&identification.to_string()), aligned(&facts))
 }

@@ -1,9 +1,9 @@
-//! What a table holds: of every column what it is taken for, and why.
+//! The contents of a table: the detected type of every column, and the reason for it.
 
 use riesz::columns::{FrontEnd, suspicions};
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
 
@@ -11,7 +11,7 @@ use crate::io::input::OpenTable;
 const SHOWN: usize = 4;
 const LISTED: usize = 100;
 
-/// What a table holds.
+/// The contents of a table.
 pub struct TableContents {
     file: String,
     format: &'static str,
@@ -19,7 +19,7 @@ pub struct TableContents {
     columns: Vec<Contents>,
 }
 
-/// What one column holds.
+/// The contents of a column.
 struct Contents {
     name: String,
     /// `numbers`, `categories`, or `refused`.
@@ -33,7 +33,7 @@ struct Contents {
     levels: Vec<String>,
     example: String,
     reason: String,
-    /// What is doubtful, in sentences.
+    /// Remarks about doubtful cells, as sentences.
     remarks: Vec<String>,
 }
 
@@ -41,11 +41,11 @@ impl Contents {
     /// The range of numbers, or the first categories.
     fn values(&self) -> String {
         match self.range {
-            Some((least, most)) if least == most => short(least),
-            Some((least, most)) => format!("{} to {}", short(least), short(most)),
+            Some((lowest, highest)) if lowest == highest => short(lowest),
+            Some((lowest, highest)) => format!("{} to {}", short(lowest), short(highest)),
             None => {
-                let more = if self.levels.len() > SHOWN { ", …" } else { "" };
-                format!("{}{more}", self.levels.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", "))
+                let ending = if self.levels.len() > SHOWN { ", …" } else { "" };
+                format!("{}{ending}", self.levels.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", "))
             }
         }
     }
@@ -71,8 +71,9 @@ impl TableContents {
             (Err(failure), Some(_)) if format == "CSV" => return Err(failure),
             (Err(failure), Some(reopen)) => return Self::read_each(&header, format, reopen, failure),
         };
-        let each = header.iter().map(|name| contents(&columns, name)).collect::<Result<_>>()?;
-        Ok(Self { file: columns.name.clone(), format, rows: columns.rows(), columns: each })
+        let contents_of_columns =
+            header.iter().map(|name| contents(&columns, name)).collect::<Result<_>>()?;
+        Ok(Self { file: columns.name.clone(), format, rows: columns.rows(), columns: contents_of_columns })
     }
 
     /// Reads the columns one by one, and shows those that cannot be read as refused. `failure` is the error
@@ -147,7 +148,7 @@ impl TableContents {
         lines.iter().map(|line| format!("{}\n", crate::console::printable(line))).collect()
     }
 
-    /// For programs.
+    /// The contents as JSON.
     pub fn record(&self) -> Value {
         let column = |c: &Contents| {
             json!({
@@ -155,7 +156,7 @@ impl TableContents {
                 "taken_for": c.kind,
                 "missing": c.missing,
                 "distinct": c.distinct,
-                "range": c.range.map(|(least, most)| [least, most]),
+                "range": c.range.map(|(lowest, highest)| [lowest, highest]),
                 "levels": c.levels,
                 "example": c.example,
                 "reason": c.reason,
@@ -169,7 +170,7 @@ impl TableContents {
 
 fn contents(columns: &Columns, name: &str) -> Result<Contents> {
     let profile = columns.profile(name)?;
-    let mut found = Contents {
+    let mut contents = Contents {
         name: name.to_string(),
         kind: "numbers",
         missing: profile.missing(),
@@ -182,49 +183,49 @@ fn contents(columns: &Columns, name: &str) -> Result<Contents> {
     };
     match columns.column_type(name, true) {
         Err(failure) => {
-            found.kind = "refused";
-            found
+            contents.kind = "refused";
+            contents
                 .remarks
                 .push(failure.to_string().trim_start_matches(&format!("{}: ", columns.name)).to_string());
-            return Ok(found);
+            return Ok(contents);
         }
         Ok(kind) => {
-            found.reason = kind.reason;
-            found.remarks.extend(kind.remark);
+            contents.reason = kind.reason;
+            contents.remarks.extend(kind.remark);
             if !kind.categorical {
                 let numbers = columns.numbers_or_missing(name);
                 let mut numbers = match numbers {
                     Ok(numbers) => numbers,
                     Err(failure) => {
-                        found.remarks.push(failure.to_string());
-                        return Ok(found);
+                        contents.remarks.push(failure.to_string());
+                        return Ok(contents);
                     }
                 };
                 let present: Vec<f64> = numbers.iter().copied().filter(|v| !v.is_nan()).collect();
                 let place = |row: usize| columns.describe_row(present_row(&numbers, row));
-                found.remarks.extend(
+                contents.remarks.extend(
                     suspicions(&present).iter().map(|s| s.sentence(name, place, FrontEnd::CommandLine)),
                 );
-                found.range = profile.range();
+                contents.range = profile.range();
                 numbers.retain(|v| !v.is_nan());
                 numbers.sort_unstable_by(f64::total_cmp);
                 numbers.dedup();
-                found.distinct = Some(numbers.len());
-                return Ok(found);
+                contents.distinct = Some(numbers.len());
+                return Ok(contents);
             }
-            found.kind = "categories";
+            contents.kind = "categories";
         }
     }
     let (levels, _) = columns.levels_or_missing(name)?;
-    found.distinct = Some(levels.len());
-    found.levels = levels.iter().take(LISTED).cloned().collect();
+    contents.distinct = Some(levels.len());
+    contents.levels = levels.iter().take(LISTED).cloned().collect();
     if 10 * levels.len() >= 9 * columns.rows() && columns.rows() >= riesz::columns::FEW_ROWS {
-        found.remarks.push(format!(
+        contents.remarks.push(format!(
             "nearly every row has a text of its own, so as a feature it is refused: leave it out with \
              --ignore '{name}'"
         ));
     }
-    Ok(found)
+    Ok(contents)
 }
 
 /// The row of the `k`-th number that is not missing.

@@ -11,7 +11,7 @@ use riesz_report::{PlotOptions, render_preference_matrix};
 use super::fit::{Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, watched};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::duels::Items;
 use crate::io::picture::{drawn, in_pixels};
 use crate::io::write::{Cells, TableWriter};
@@ -29,16 +29,16 @@ Examples:
 Within a cluster a ranking holds, between clusters outcomes are coins. The table has the columns
 item, cluster (from 1) and probability, that the item belongs there, where the method says one.")]
 pub struct Args {
-    /// How tables and models are read and made.
+    /// Options for reading the tables and for the model.
     #[command(flatten)]
     pub learn: Learn,
-    /// How many clusters [default: as many as have the largest bound, which the mixture alone has]
+    /// Number of clusters [default: the number with the largest bound, which only the mixture has]
     #[arg(long, value_name = "N")]
     pub clusters: Option<usize>,
-    /// The most clusters to try
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub most: usize,
-    /// How clusters are found
+    /// The largest number of clusters to try
+    #[arg(long = "most", value_name = "N", default_value_t = 5)]
+    pub max_clusters: usize,
+    /// Clustering method
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub method: Way,
     /// (mixture) Take no notice of where the items' columns are
@@ -65,9 +65,9 @@ pub enum Way {
     Spectral,
     /// k-means of singular vectors of the generalised model's log odds (GPGP-CLUS).
     Generalised,
-    /// The same of the comparisons themselves (SVD-CLUS).
+    /// Spectral clustering of the comparisons themselves (SVD-CLUS).
     Comparisons,
-    /// The same of the winners that a utility is sure of (PR-CLUS).
+    /// Spectral clustering of confident wins by a utility (PR-CLUS).
     Abstaining,
     /// k-means of the items' columns, without duels.
     Covariates,
@@ -77,7 +77,7 @@ pub enum Way {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
-    let (items, met) = args.learn.read(None, None, &console)?;
+    let (items, duels_read) = args.learn.read(None, None, &console)?;
     if items.table.width() == 0 {
         let why = "clusters are found by the items' columns, and these items have nothing but names: give a \
                    table of items";
@@ -90,10 +90,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         );
         return Err(Failure::input(why));
     }
-    let duels = duels(&items.names, &met)?;
+    let duels = duels(&items.names, &duels_read)?;
     described(&items.names, &duels, false, &console);
     let mut clusterer =
-        Clusterer::new(args.learn.process(Model::Nested, &items.table, global.seed)?, args.most);
+        Clusterer::new(args.learn.process(Model::Nested, &items.table, global.seed)?, args.max_clusters);
     let ClusteringMethod::Mixture { starts, .. } = clusterer.method else {
         return Err(Failure::input("the mixture is the default"));
     };
@@ -119,52 +119,58 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     (clusterer.subsamples, clusterer.seed) = (args.subsamples, global.seed);
     let done = clusterer.progress.clone();
-    let found = watched(&console, "finding clusters", &done, || clusterer.fit(&items.table, &duels))?;
-    for (count, bound) in &found.bounds {
+    let fit = watched(&console, "finding clusters", &done, || clusterer.fit(&items.table, &duels))?;
+    for (count, bound) in &fit.bounds {
         console.note(format!("{count} clusters: bound {bound:.2}"));
     }
-    let same = adjusted_rand(&found.labels, &found.covariates);
+    let agreement = adjusted_rand(&fit.labels, &fit.covariates);
     console.note(format!(
-        "{} clusters; adjusted Rand index with k-means of the columns alone {same:.2}",
-        found.count
+        "{} clusters; adjusted Rand index with k-means of the columns alone {agreement:.2}",
+        fit.count
     ));
-    if let Some(stability) = found.stability {
+    if let Some(stability) = fit.stability {
         console.note(format!("adjusted Rand index with clusters of 80 % of the duels {stability:.2}"));
     }
     if let Some(path) = &args.plot {
-        let chances = chances(args, &items, &duels, global.seed, &console)?;
+        let probabilities = win_probabilities(args, &items, &duels, global.seed, &console)?;
         let picture = render_preference_matrix(
-            &chances,
+            &probabilities,
             &items.names.ids,
-            Some(&found.labels),
+            Some(&fit.labels),
             &PlotOptions::default(),
         )?;
         drawn(path, picture)?;
     }
     let n = items.names.ids.len();
-    let own = |i: usize| found.memberships[(i, found.labels[i])];
+    let membership = |i: usize| fit.memberships[(i, fit.labels[i])];
     let names = ["item", "cluster", "probability"].map(String::from).to_vec();
     let cells = vec![
         Cells::Texts(items.names.ids.clone()),
-        Cells::Integers(found.labels.iter().map(|label| *label as i64 + 1).collect()),
-        Cells::Numbers((0..n).map(own).collect()),
+        Cells::Integers(fit.labels.iter().map(|label| *label as i64 + 1).collect()),
+        Cells::Numbers((0..n).map(membership).collect()),
     ];
     let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
     table.rows(cells)?;
     table.finish()
 }
 
-/// How probable it is that the row's item beats the column's.
-fn chances(args: &Args, items: &Items, duels: &Duels, seed: u64, console: &Console) -> Result<Matrix> {
+/// The probability that the row's item beats the column's.
+fn win_probabilities(
+    args: &Args,
+    items: &Items,
+    duels: &Duels,
+    seed: u64,
+    console: &Console,
+) -> Result<Matrix> {
     let n = items.names.ids.len();
     let process = args.learn.process(Model::Generalised, &items.table, seed)?;
     let done = process.progress.clone();
     let fit = watched(console, "fitting", &done, || process.fit(&items.table, duels))?;
     let pairs: Vec<_> = (0..n).flat_map(|l| (0..l).map(move |r| (l, r))).collect();
-    let found = fit.probability(&items.table, &pairs)?;
-    let mut all = Matrix::from_row_major(n, n, vec![0.5; n * n]);
-    for (&(l, r), p) in pairs.iter().zip(found) {
-        (all[(l, r)], all[(r, l)]) = (p, 1.0 - p);
+    let probabilities = fit.probability(&items.table, &pairs)?;
+    let mut matrix = Matrix::from_row_major(n, n, vec![0.5; n * n]);
+    for (&(l, r), p) in pairs.iter().zip(probabilities) {
+        (matrix[(l, r)], matrix[(r, l)]) = (p, 1.0 - p);
     }
-    Ok(all)
+    Ok(matrix)
 }

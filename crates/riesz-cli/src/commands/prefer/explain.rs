@@ -6,21 +6,22 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{ValueEnum, ValueHint};
 use riesz::embedding::{Conditioning, Ridge};
-use riesz::explanation::{Exactness, Fact};
+use riesz::explanation::Exactness;
 use riesz::linalg::Sparse;
+use riesz::model_card::CardEntry;
 use riesz::preference::{DuelGame, DuelLogOdds, DuelQuestion, LeftRightColumns, differences, explain};
 use riesz::{Background, Explanation, ValueIndex};
 
-use super::predict::{Against, Asked, Meeting, Seen, at_nobodys, rows_in};
+use super::predict::{Against, DuelRequest, Meeting, Seen, at_nobodys, rows_in};
 use crate::args::{Format, Global};
 use crate::console::{Console, printable, watched};
-use crate::explaining::{Certificate, write_explanation};
-use crate::failure::{Failure, Result};
-use crate::games::read_groups;
-use crate::io::duels::{Items, Met, OutcomeArgs};
+use crate::exit::{Failure, Result};
+use crate::explain_run::{Certificate, write_explanation};
+use crate::io::duels::{IndexedDuels, Items, OutcomeArgs};
 use crate::io::input::described;
 use crate::io::output::{Output, write_all};
 use crate::io::values;
+use crate::question_args::read_groups;
 
 /// Arguments of `prefer explain`.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,18 +40,18 @@ item wins (of a model with --ties model: to its advantage, the log odds before t
 taken off); the values of the duel the other way round are the same with the opposite sign. One
 duel, or one item against all others, is told in words where there is no -o.")]
 pub struct Args {
-    /// Which duels.
+    /// The duels to explain.
     #[command(flatten)]
-    pub asked: Asked,
-    /// What absent properties become: those of two random items, one a side; of one random item on both
-    /// sides; of the two items of a random duel of --matches; of the item --baseline; nothing, as their
-    /// kernel factors are 1; or what they are like given the item's present ones
+    pub request: DuelRequest,
+    /// Replacement of absent properties: those of two random items, one for each side; of one random item for
+    /// both sides; of the two items of a random duel of --matches; of the item --baseline; nothing, as their
+    /// kernel factors are 1; or their conditional distribution given the item's present properties
     #[arg(long, value_name = "GAME", value_enum, default_value_t)]
     pub game: Absent,
     /// Table of items that absent properties are taken from [default: the items]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
-    /// So many of the background's items, drawn with the seed
+    /// Number of items of the background, drawn with the seed
     #[arg(long, value_name = "N")]
     pub background_rows: Option<usize>,
     /// (matches) Table of duels between the items
@@ -116,51 +117,55 @@ pub enum Absent {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let against = match args.against.as_deref() {
         None => Against::Others,
-        Some(all) if all == Path::new("all") => Against::Others,
+        Some(text) if text == Path::new("all") => Against::Others,
         Some(path) => Against::Listed(path),
     };
     let mean = args.mean.or_else(|| args.against.is_some().then_some(Seen::Left));
-    let ended = (mean == Some(Seen::Winner)).then_some(&args.outcomes);
-    let asked = args.asked.read(against, ended, &console)?;
-    if args.covariance && (mean.is_some() || asked.sums.is_some()) {
+    let outcome_args = (mean == Some(Seen::Winner)).then_some(&args.outcomes);
+    let request = args.request.read(against, outcome_args, &console)?;
+    if args.covariance && (mean.is_some() || request.sums.is_some()) {
         let why = "--covariance: how the values of one duel vary with those of another is not kept, so of a \
                    mean over several nothing is said of how sure it is: leave it out";
         return Err(Failure::input(why));
     }
-    let one_item = args.asked.left.is_some();
+    let one_item = args.request.left.is_some();
     let in_words = one_item && args.output.is_none() && matches!(global.format, None | Some(Format::Text));
     let format = if in_words { Format::Text } else { global.table_format(args.output.as_deref())? };
-    let (question, facts) = question(args, global.seed, &asked, &console)?;
+    let (question, facts) = question(args, global.seed, &request, &console)?;
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
-    let message = format!("explaining {} duels", asked.rows.rows());
-    let (model, covariance) = (&asked.saved.model, asked.saved.covariance.as_ref());
-    let mut found = watched(&console, &message, &progress, || {
-        explain(model, covariance, &asked.rows, &question, &stop, &progress)
+    let message = format!("explaining {} duels", request.rows.rows());
+    let (model, covariance) = (&request.saved.model, request.saved.covariance.as_ref());
+    let mut explanation = watched(&console, &message, &progress, || {
+        explain(model, covariance, &request.rows, &question, &stop, &progress)
     })?;
-    found.provenance.run.push(Fact::new("model file", described(&args.asked.model)?));
-    found.provenance.run.extend(facts);
+    explanation.provenance.run.push(CardEntry::new("model file", described(&args.request.model)?));
+    explanation.provenance.run.extend(facts);
     // Plots and pages tell items apart by what is different.
-    let mut found = if in_words { found } else { differences(&found)? };
-    if let Some(sums) = &asked.sums {
-        found = found.average(sums)?;
-        found.provenance.run.push(Fact::new(
+    let mut explanation = if in_words { explanation } else { differences(&explanation)? };
+    if let Some(sums) = &request.sums {
+        explanation = explanation.average(sums)?;
+        explanation.provenance.run.push(CardEntry::new(
             "bags",
             "log odds of two bags, and their values, are means over pairs of their members",
         ));
     }
-    let odds = asked.odds()?;
-    found.duels = Some(odds.duels(&asked.left, &asked.right));
+    let odds = request.odds()?;
+    explanation.duels = Some(odds.duels(&request.left, &request.right));
     let mut certificate = Certificate::default();
     if in_words {
-        certificate.include(&found);
-        let several = args.against.is_some() || args.asked.right.is_none();
-        let text = if several { average(&found, &odds) } else { words(&found, &odds, asked.sums.is_none()) };
+        certificate.include(&explanation);
+        let several = args.against.is_some() || args.request.right.is_none();
+        let text = if several {
+            average(&explanation, &odds)
+        } else {
+            words(&explanation, &odds, request.sums.is_none())
+        };
         write_all(None, format!("{text}{}\n", certificate.words()).as_bytes())?;
         return certificate.check();
     }
     if let Some(seen) = mean {
-        let count = found.rows();
-        found = mean_of(&found, seen, asked.outcome.as_deref())?;
+        let count = explanation.rows();
+        explanation = mean_of(&explanation, seen, request.outcome.as_deref())?;
         console.note(format!(
             "mean over {count} duels, seen from {}",
             match seen {
@@ -169,9 +174,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             }
         ));
     }
-    certificate.include(&found);
-    let rows = found.rows();
-    written(found, args.output.as_deref(), format)?;
+    certificate.include(&explanation);
+    let rows = explanation.rows();
+    written(explanation, args.output.as_deref(), format)?;
     console.note(format!(
         "{rows} {} explained; {}",
         if mean.is_some() { "mean" } else { "duels" },
@@ -181,46 +186,47 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
 }
 
 /// The mean of explained duels as one row; of those seen from winners ties are left out.
-fn mean_of(found: &Explanation, seen: Seen, outcome: Option<&[f64]>) -> Result<Explanation> {
-    let decided = |i: usize| seen == Seen::Left || outcome.is_none_or(|outcome| outcome[i] != 0.5);
-    let weights = (0..found.rows()).filter(|&i| decided(i)).map(|i| (i, 1.0));
-    let mut mean = found.average(&Sparse::from_columns(found.rows(), [weights])?)?;
+fn mean_of(explanation: &Explanation, seen: Seen, outcome: Option<&[f64]>) -> Result<Explanation> {
+    let has_winner = |i: usize| seen == Seen::Left || outcome.is_none_or(|outcome| outcome[i] != 0.5);
+    let weights = (0..explanation.rows()).filter(|&i| has_winner(i)).map(|i| (i, 1.0));
+    let mut mean = explanation.average(&Sparse::from_columns(explanation.rows(), [weights])?)?;
     if let (Seen::Winner, Some([duel])) = (seen, mean.duels.as_deref_mut()) {
         (duel.left, duel.right) = ("winners".into(), "losers".into());
     }
     Ok(mean)
 }
 
-/// What the arguments ask, and facts about it.
+/// The question that the arguments describe, and entries for the provenance.
 fn question(
     args: &Args,
     seed: u64,
     Meeting { saved, items, .. }: &Meeting,
     console: &Console,
-) -> Result<(DuelQuestion, Vec<Fact>)> {
+) -> Result<(DuelQuestion, Vec<CardEntry>)> {
     let mut facts = Vec::new();
-    let needs = |option: &str, game: Absent, given: bool| match given && args.game != game {
+    let needs = |option: &str, game: Absent, is_given: bool| match is_given && args.game != game {
         true => Err(Failure::input(format!("{option} has no use in this game: leave it out"))),
         false => Ok(()),
     };
     needs("--matches", Absent::Matches, args.matches.is_some())?;
     needs("--baseline", Absent::Baseline, args.baseline.is_some())?;
     needs("--ridge", Absent::Observational, args.ridge.is_some())?;
-    let alone = matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional);
-    if alone && (args.background.is_some() || args.background_rows.is_some()) {
+    let without_background = matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional);
+    if without_background && (args.background.is_some() || args.background_rows.is_some()) {
         return Err(Failure::input("a background of items has no use in this game: leave it out"));
     }
-    let of = &args.asked;
+    let request = &args.request;
     let mut background = || -> Result<Background> {
         let mut rows = items.table.clone();
         if let Some(path) = &args.background {
-            facts.push(Fact::new("background", described(path)?));
-            rows = Items::for_model(path, (&of.of_items, &of.table, of.cells), &items.table)?.table;
+            facts.push(CardEntry::new("background", described(path)?));
+            rows = Items::for_model(path, (&request.of_items, &request.table, request.cells), &items.table)?
+                .table;
         }
         if let Some(count) = args.background_rows {
             rows = rows.select_rows(&rows.sample_rows(count.max(1), seed));
         }
-        facts.push(Fact::new("background items", rows.rows()));
+        facts.push(CardEntry::new("background items", rows.rows()));
         Ok(at_nobodys(&saved.model, &rows)?.into())
     };
     let game = match args.game {
@@ -241,16 +247,16 @@ fn question(
             let Some(path) = &args.matches else {
                 return Err(Failure::input("the game matches takes a table of duels: --matches FILE"));
             };
-            let rows = of.table.source(path).open()?;
-            let met = Met::read(rows, &items.names, of.wanted(&[]), console)?;
-            let pairs: Vec<_> = met.left.iter().copied().zip(met.right.iter().copied()).collect();
-            DuelGame::Matches(rows_in(&saved.model, items, &pairs, &met)?)
+            let rows = request.table.source(path).open()?;
+            let matches = IndexedDuels::read(rows, &items.names, request.wanted(&[]), console)?;
+            let pairs: Vec<_> = matches.left.iter().copied().zip(matches.right.iter().copied()).collect();
+            DuelGame::Matches(rows_in(&saved.model, items, &pairs, &matches)?)
         }
     };
-    let columns = LeftRightColumns::of(saved.model.columns())?.items(saved.model.columns());
+    let columns = LeftRightColumns::from_columns(saved.model.columns())?.items(saved.model.columns());
     let groups = args.groups.as_deref().map(|text| read_groups(text, &columns)).transpose()?;
-    let named = |own: &riesz::table::Player| {
-        (own.name.clone(), own.columns.iter().map(|&j| columns[j].name.clone()).collect())
+    let named = |player: &riesz::table::Player| {
+        (player.name.clone(), player.columns.iter().map(|&j| columns[j].name.clone()).collect())
     };
     let groups = groups.map_or(Vec::new(), |groups| groups.players().iter().map(named).collect());
     let index: ValueIndex = args.index.parse()?;
@@ -259,44 +265,48 @@ fn question(
 }
 
 /// Writes a table of values, or a whole explanation.
-fn written(found: Explanation, path: Option<&Path>, format: Format) -> Result<()> {
+fn written(explanation: Explanation, path: Option<&Path>, format: Format) -> Result<()> {
     if format == Format::Json {
-        return write_explanation(Output::open(path)?, &found, None);
+        return write_explanation(Output::open(path)?, &explanation, None);
     }
-    let mut writer = values::Writer::open(path, format, &found)?;
-    writer.rows(&found)?;
-    writer.finish(found.provenance.run.clone())
+    let mut writer = values::Writer::open(path, format, &explanation)?;
+    writer.rows(&explanation)?;
+    writer.finish(explanation.provenance.run.clone())
 }
 
-/// One duel in words: who wins, how sure that is, and why, the strongest first.
-fn words(found: &Explanation, odds: &DuelLogOdds, of_items: bool) -> String {
-    let duel = &found.duels.iter().flatten().next();
+/// A duel as words: the prediction, its uncertainty, and the values, the largest first.
+fn words(explanation: &Explanation, odds: &DuelLogOdds, of_items: bool) -> String {
+    let duel = &explanation.duels.iter().flatten().next();
     let who = duel.map_or_else(String::new, |duel| match duel.words() {
         Some(words) => printable(&words),
         None => {
             printable(&format!("{}; the file holds no posterior, so there is no probability", duel.name()))
         }
     });
-    let base =
-        if found.base_values[0] == 0.0 { String::new() } else { format!("{:.3}, ", found.base_values[0]) };
-    let out = format!("{who}\n{} {:.3} = {base}by property:\n", quantity(odds), found.predictions[0]);
-    let drawn = match &found.exactness {
+    let base = if explanation.base_values[0] == 0.0 {
+        String::new()
+    } else {
+        format!("{:.3}, ", explanation.base_values[0])
+    };
+    let out = format!("{who}\n{} {:.3} = {base}by property:\n", quantity(odds), explanation.predictions[0]);
+    let drawn = match &explanation.exactness {
         Exactness::Estimated { std_error, .. } => Some(std_error.clone()),
         _ => None,
     };
-    let sd = found.sd().or(drawn);
-    let beside = |k: usize| {
-        let sure = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
-        format!("{sure}{}", if of_items { of_both(found, k) } else { String::new() })
+    let sd = explanation.sd().or(drawn);
+    let suffix = |k: usize| {
+        let interval = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
+        format!("{interval}{}", if of_items { of_both(explanation, k) } else { String::new() })
     };
-    out + &listed(found, &found.values[..found.sets()], beside)
+    out + &listed(explanation, &explanation.values[..explanation.sets()], suffix)
 }
 
-/// An item against others in words: means over them, and how much each property counts in a duel, either way.
-fn average(found: &Explanation, odds: &DuelLogOdds) -> String {
-    let (n, sets) = (found.rows() as f64, found.sets());
-    let mean = |all: &[f64]| all.iter().sum::<f64>() / n;
-    let left = found.duels.iter().flatten().next().map_or_else(String::new, |duel| printable(&duel.left));
+/// The duels of an item with others as words: means over them, and the mean size of each value in a duel.
+fn average(explanation: &Explanation, odds: &DuelLogOdds) -> String {
+    let (n, sets) = (explanation.rows() as f64, explanation.sets());
+    let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / n;
+    let left =
+        explanation.duels.iter().flatten().next().map_or_else(String::new, |duel| printable(&duel.left));
     let mut out = match &odds.probability {
         Some(p) => format!("{left} beats a random one of {n} others with probability {:.2}\n", mean(p)),
         None => format!("{left} against {n} others\n"),
@@ -304,15 +314,16 @@ fn average(found: &Explanation, odds: &DuelLogOdds) -> String {
     out += &format!(
         "{} {:.3} on average, by property, and in brackets the mean size in one duel:\n",
         quantity(odds),
-        mean(&found.predictions)
+        mean(&explanation.predictions)
     );
-    let column = |k: usize| (0..found.rows()).map(|i| found.values[i * sets + k]).collect::<Vec<_>>();
+    let column =
+        |k: usize| (0..explanation.rows()).map(|i| explanation.values[i * sets + k]).collect::<Vec<_>>();
     let values: Vec<f64> = (0..sets).map(|k| mean(&column(k))).collect();
-    let sizes = found.mean_abs(0);
-    out + &listed(found, &values, |k| format!("  ({:.3})", sizes[k]))
+    let sizes = explanation.mean_abs(0);
+    out + &listed(explanation, &values, |k| format!("  ({:.3})", sizes[k]))
 }
 
-/// What values add up to, in words.
+/// The name of the quantity that the values add up to.
 fn quantity(odds: &DuelLogOdds) -> String {
     match odds.margin {
         0.0 => "log odds".into(),
@@ -321,19 +332,19 @@ fn quantity(odds: &DuelLogOdds) -> String {
 }
 
 /// A line a set, the largest first.
-fn listed(found: &Explanation, values: &[f64], beside: impl Fn(usize) -> String) -> String {
+fn listed(explanation: &Explanation, values: &[f64], suffix: impl Fn(usize) -> String) -> String {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
-    let names: Vec<String> = order.iter().map(|&k| printable(&found.set_name(k))).collect();
+    let names: Vec<String> = order.iter().map(|&k| printable(&explanation.set_name(k))).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let line = |(&k, name): (&usize, &String)| format!("  {name:width$}  {:+.3}{}\n", values[k], beside(k));
+    let line = |(&k, name): (&usize, &String)| format!("  {name:width$}  {:+.3}{}\n", values[k], suffix(k));
     order.iter().zip(&names).map(line).collect()
 }
 
-/// What the two items have in the columns of a set.
-fn of_both(found: &Explanation, k: usize) -> String {
-    let [l, r] = found.set_columns(k)[..] else { return String::new() };
-    let (columns, cell) = (found.data.columns(), |j: usize| found.data.get(0, j));
+/// The cells of the two items in the columns of a set.
+fn of_both(explanation: &Explanation, k: usize) -> String {
+    let [l, r] = explanation.set_columns(k)[..] else { return String::new() };
+    let (columns, cell) = (explanation.data.columns(), |j: usize| explanation.data.get(0, j));
     let shown = |j: usize| printable(&columns[j].format(cell(j)));
     format!("  ({} against {})", shown(l), shown(r))
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use riesz::error::listed;
-use riesz::explanation::Fact;
 use riesz::format::model::SavedModel;
 use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::model_card::CardEntry;
 use riesz::preference::{
     AbilityRidge, BradleyTerry, ContextKernel, Duels, HOME, ID, ItemBags, LandmarkProcess, LeftRightColumns,
     PreferenceProcess, prepare_entries,
@@ -16,9 +16,12 @@ use riesz::{Kernel, KernelExpansion, Players, PosteriorCovariance, Table};
 use crate::args::{Global, TableArgs};
 use crate::commands::fit::written;
 use crate::console::{Console, watched};
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::bags::{BagArgs, Teams};
-use crate::io::duels::{Around, ContextArgs, DuelArgs, Ended, ItemArgs, Items, Met, Names, Wanted, read_one};
+use crate::io::duels::{
+    ContextArgs, ContextColumns, DuelArgs, IndexedDuels, ItemArgs, Items, Names, OutcomeColumns, Wanted,
+    read_one,
+};
 use crate::io::output::Output;
 
 /// Arguments of `prefer fit`.
@@ -35,18 +38,17 @@ Examples:
   riesz prefer fit phones.csv votes.csv --users judge --ability -o m.riesz
   riesz prefer fit players.csv matches.csv --members teams.csv -o m.riesz")]
 pub struct Args {
-    /// How tables and the model are read and made.
+    /// Options for reading the tables and for the model.
     #[command(flatten)]
     pub learn: Learn,
-    /// What there is besides the items' columns.
+    /// Effects besides the items' columns.
     #[command(flatten)]
     pub further: Further,
     /// Which items make bags.
     #[command(flatten)]
     pub bags: BagArgs,
-    /// What the log odds may be: a difference of utilities, with which there is a ranking; any function that
-    /// changes its sign with the sides, cycles included; or their sum, of which the data say how much there
-    /// is of each
+    /// Form of the log odds: a difference of utilities, which gives a ranking; any function that changes its
+    /// sign with the sides, cycles included; or their sum, with shares estimated from the data
     #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
     pub model: Model,
     /// Leave the posterior out of the file, which then says no probabilities; it takes 4 n² bytes for n pairs
@@ -58,7 +60,7 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// What is read of items and duels, and the model that is fitted to them.
+/// The tables of items and duels, and the model that is fitted to them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Learn {
     /// Table of items, one a row, CSV or Parquet. Without it the first table is one of duels: between names,
@@ -81,22 +83,22 @@ pub struct Learn {
     /// Further starts of the tuning, from random places
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub restarts: usize,
-    /// How items are read.
+    /// Options for reading items.
     #[command(flatten)]
     pub of_items: ItemArgs,
-    /// How duels are read.
+    /// Options for reading duels.
     #[command(flatten)]
     pub of_duels: DuelArgs,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
 }
 
-/// What utilities and outcomes may depend on besides the items' columns.
+/// Effects besides the items' columns.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EffectArgs {
-    /// What a tie is: half a win for either, or an outcome of its own, with a margin that is tuned (Rao and
-    /// Kupper)
+    /// Treatment of ties: half a win for either, or an outcome of its own, with a margin that is tuned (Rao
+    /// and Kupper)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub ties: Ties,
     /// Let each item also be better or worse than its columns say, as in Bradley and Terry's model; the data
@@ -145,9 +147,9 @@ pub enum Model {
 /// Through how many landmarks items are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landmarks {
-    /// So many, or all items if there are no more.
+    /// At most this many, or all items if there are no more.
     Most(usize),
-    /// None: a matrix between the pairs that met.
+    /// No landmarks: a matrix between the pairs that met.
     Never,
 }
 
@@ -167,7 +169,7 @@ impl std::str::FromStr for Landmarks {
 const DENSE: usize = 2000;
 const LANDMARKS: usize = 250;
 
-/// What a tie is.
+/// Treatment of ties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Ties {
     /// Half a win for either.
@@ -181,7 +183,7 @@ pub enum Ties {
 pub struct Arranged {
     /// The items, twice where they were at home and away.
     pub items: Table,
-    /// Whose members they are, if duels are between bags.
+    /// The bags of items, if duels are between bags.
     pub bags: Option<ItemBags>,
     /// The duels.
     pub duels: Duels,
@@ -196,9 +198,9 @@ pub struct Arranged {
 pub struct Fitted {
     /// Over wide rows.
     pub model: KernelExpansion,
-    /// How sure it is.
+    /// The posterior covariance.
     pub covariance: Option<PosteriorCovariance>,
-    /// What to look at.
+    /// Warnings of the fit.
     pub warnings: Vec<String>,
 }
 
@@ -209,33 +211,38 @@ impl Learn {
         home: Option<&String>,
         contexts: Option<&ContextArgs>,
         console: &Console,
-    ) -> Result<(Items, Met)> {
+    ) -> Result<(Items, IndexedDuels)> {
         let Some(path) = &self.duels else {
             let rows = self.table.source(&self.items).open()?;
             return read_one(rows, &self.of_items, self.wanted(home, contexts), &self.of_duels, console);
         };
         let items = Items::read(&self.items, &self.of_items, &self.table, console)?;
-        let met = self.met(path, &items.names, (home, contexts), console)?;
-        Ok((items, met))
+        let duels = self.read_duels(path, &items.names, (home, contexts), console)?;
+        Ok((items, duels))
     }
 
     fn wanted<'a>(&'a self, home: Option<&'a String>, contexts: Option<&'a ContextArgs>) -> Wanted<'a> {
-        let around = match contexts {
-            Some(own) if !own.contexts.is_empty() || own.users.is_some() => Around::Named(own),
-            _ => Around::Nothing,
+        let context_columns = match contexts {
+            Some(args) if !args.contexts.is_empty() || args.users.is_some() => ContextColumns::Named(args),
+            _ => ContextColumns::Nothing,
         };
-        Wanted { sides: &self.of_duels.sides, ended: Ended::Learnt(&self.of_duels), home, around }
+        Wanted {
+            sides: &self.of_duels.sides,
+            outcome: OutcomeColumns::Learnt(&self.of_duels),
+            home,
+            contexts: context_columns,
+        }
     }
 
     /// Duels between these, items or bags.
-    fn met(
+    fn read_duels(
         &self,
         path: &Path,
         names: &Names,
         (home, contexts): (Option<&String>, Option<&ContextArgs>),
         console: &Console,
-    ) -> Result<Met> {
-        Met::read(self.table.source(path).open()?, names, self.wanted(home, contexts), console)
+    ) -> Result<IndexedDuels> {
+        IndexedDuels::read(self.table.source(path).open()?, names, self.wanted(home, contexts), console)
     }
 
     /// The model before it is fitted, for these items.
@@ -271,17 +278,19 @@ impl Learn {
         model: Model,
         effects: &EffectArgs,
         items: &Items,
-        met: &Met,
+        duels_read: &IndexedDuels,
         seed: u64,
     ) -> Result<Arranged> {
-        let alone = items.table.width() == 0;
-        if alone && matches!(model, Model::Generalised | Model::Linear) {
+        let names_only = items.table.width() == 0;
+        if names_only && matches!(model, Model::Generalised | Model::Linear) {
             let why = "items of which only the names are known have abilities, and no other model: leave \
                        --model out";
             return Err(Failure::input(why));
         }
-        let own = [(effects.ability, ID), (met.home.is_some(), HOME)];
-        if let Some((_, name)) = own.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok()) {
+        let reserved = [(effects.ability, ID), (duels_read.home.is_some(), HOME)];
+        if let Some((_, name)) =
+            reserved.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok())
+        {
             let why = format!(
                 "items have a column '{name}', as the model would call its own: rename it, or leave it out \
                  (--ignore {name})"
@@ -289,31 +298,42 @@ impl Learn {
             return Err(Failure::input(why));
         }
         let mut process = self.process(model, &items.table, seed)?;
-        let names = (effects.ability || alone).then_some(&items.names.ids[..]);
-        let own =
-            prepare_entries(&items.table, (&met.left, &met.right), met.ended()?, met.home.as_deref(), names)?;
-        process.prior.extra_utility_kernel = own.alone;
-        let duels = self.duels_in(&mut process, effects, own.table.rows(), (&own.left, &own.right), met)?;
-        let plain = met.home.is_none() && met.contexts.is_none() && effects.ties == Ties::Half;
-        let abilities = match alone && plain {
-            true => Some((items.names.ids.clone(), self::duels(&items.names, met)?)),
+        let names = (effects.ability || names_only).then_some(&items.names.ids[..]);
+        let entries = prepare_entries(
+            &items.table,
+            (&duels_read.left, &duels_read.right),
+            duels_read.outcomes()?,
+            duels_read.home.as_deref(),
+            names,
+        )?;
+        process.prior.extra_utility_kernel = entries.extra_utility_kernel;
+        let duels = self.duels_in(
+            &mut process,
+            effects,
+            entries.table.rows(),
+            (&entries.left, &entries.right),
+            duels_read,
+        )?;
+        let plain = duels_read.home.is_none() && duels_read.contexts.is_none() && effects.ties == Ties::Half;
+        let abilities = match names_only && plain {
+            true => Some((items.names.ids.clone(), self::duels(&items.names, duels_read)?)),
             false => None,
         };
-        Ok(Arranged { items: own.table, bags: None, duels, process, abilities })
+        Ok(Arranged { items: entries.table, bags: None, duels, process, abilities })
     }
 
-    /// The same between bags.
+    /// The duels between bags, arranged for a fit.
     fn arranged_bags(
         &self,
         model: Model,
         further: &Further,
         items: Items,
         teams: Teams,
-        met: &Met,
+        duels_read: &IndexedDuels,
         seed: u64,
     ) -> Result<Arranged> {
         if further.effects.ability
-            || met.home.is_some()
+            || duels_read.home.is_some()
             || further.landmarks.is_some()
             || model == Model::Linear
         {
@@ -328,7 +348,13 @@ impl Learn {
         }
         let mut process = self.process(model, &items.table, seed)?;
         let count = teams.names.ids.len();
-        let duels = self.duels_in(&mut process, &further.effects, count, (&met.left, &met.right), met)?;
+        let duels = self.duels_in(
+            &mut process,
+            &further.effects,
+            count,
+            (&duels_read.left, &duels_read.right),
+            duels_read,
+        )?;
         Ok(Arranged { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
     }
 
@@ -339,10 +365,10 @@ impl Learn {
         effects: &EffectArgs,
         count: usize,
         (left, right): (&[usize], &[usize]),
-        met: &Met,
+        duels_read: &IndexedDuels,
     ) -> Result<Duels> {
-        let (outcome, weight) = (met.ended()?, met.weight.as_deref());
-        let duels = match &met.contexts {
+        let (outcome, weight) = (duels_read.outcomes()?, duels_read.weight.as_deref());
+        let duels = match &duels_read.contexts {
             None => Duels::new(count, left, right, outcome, weight)?,
             Some(contexts) => {
                 let kernel = KernelExpression::parse("rbf(ard)")?
@@ -351,7 +377,7 @@ impl Learn {
                 Duels::in_contexts(count, left, right, outcome, weight, contexts)?
             }
         };
-        let duels = duels.with_count(met.count);
+        let duels = duels.with_count(duels_read.count);
         process.margin = (effects.ties == Ties::Model).then(|| duels.margin());
         Ok(duels)
     }
@@ -361,7 +387,7 @@ impl Further {
     /// Through how many landmarks, if any.
     pub fn most_landmarks(&self, duels: &Duels) -> Option<usize> {
         match self.landmarks {
-            Some(Landmarks::Most(most)) => Some(most),
+            Some(Landmarks::Most(count)) => Some(count),
             Some(Landmarks::Never) => None,
             None => (duels.pairs().len() > DENSE).then_some(LANDMARKS),
         }
@@ -388,19 +414,19 @@ impl Further {
         }
         // Abilities alone are known through no others.
         let related = process.prior.utility_variance + process.prior.generalised_variance > 0.0;
-        let most =
+        let max_landmarks =
             self.most_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
-        if let Some(landmarks) = most {
+        if let Some(landmarks) = max_landmarks {
             let context_landmarks = self.context_landmarks;
-            let own = LandmarkProcess::new(process.clone());
-            let fit =
-                LandmarkProcess { landmarks, context_landmarks, draws: 0, ..own }.fit(&items, &duels)?;
+            let landmark_process = LandmarkProcess::new(process.clone());
+            let fit = LandmarkProcess { landmarks, context_landmarks, draws: 0, ..landmark_process }
+                .fit(&items, &duels)?;
             match fit.model {
                 Ok(model) => return Ok(Fitted { model, covariance: None, warnings: fit.warnings }),
                 Err(why) if self.landmarks.is_some() => {
-                    let told =
+                    let message =
                         format!("--landmarks: {why}; a file holds a model of landmarks as a sum over these");
-                    return Err(Failure::input(told));
+                    return Err(Failure::input(message));
                 }
                 // By default there is another way.
                 Err(_) => {}
@@ -415,17 +441,24 @@ impl Further {
 }
 
 /// The duels by their items alone, or bags, to see who met whom.
-pub fn duels(names: &Names, met: &Met) -> Result<Duels> {
-    let duels = Duels::new(names.ids.len(), &met.left, &met.right, met.ended()?, met.weight.as_deref())?;
-    Ok(duels.with_count(met.count))
+pub fn duels(names: &Names, duels_read: &IndexedDuels) -> Result<Duels> {
+    let duels = Duels::new(
+        names.ids.len(),
+        &duels_read.left,
+        &duels_read.right,
+        duels_read.outcomes()?,
+        duels_read.weight.as_deref(),
+    )?;
+    Ok(duels.with_count(duels_read.count))
 }
 
-/// What can be seen of duels before anything is fitted: who met whom.
-pub fn described(names: &Names, duels: &Duels, alone: bool, console: &Console) {
-    let what = names.what;
-    if alone {
+/// Prints a description of the duels before the fit: their number, connected components, and items without
+/// duels.
+pub fn described(names: &Names, duels: &Duels, names_only: bool, console: &Console) {
+    let noun = names.noun;
+    if names_only {
         console.note(format!(
-            "note: nothing is known of {what}s but their names, so each has an ability, as in Bradley and \
+            "note: nothing is known of {noun}s but their names, so each has an ability, as in Bradley and \
              Terry's model"
         ));
     }
@@ -434,19 +467,19 @@ pub fn described(names: &Names, duels: &Duels, alone: bool, console: &Console) {
         (won[l], lost[r]) = (won[l] || share > 0.0, lost[r] || share > 0.0);
         (won[r], lost[l]) = (won[r] || share < 1.0, lost[l] || share < 1.0);
     }
-    let count = |of: &dyn Fn(usize) -> bool| (0..duels.items()).filter(|&i| of(i)).count();
+    let count = |predicate: &dyn Fn(usize) -> bool| (0..duels.items()).filter(|&i| predicate(i)).count();
     let components = duels.components();
     let parts = match &components[..] {
         [_] => "one connected component".to_string(),
         all => format!(
-            "{} components of {} {what}s between which {}",
+            "{} components of {} {noun}s between which {}",
             all.len(),
-            listed(all.iter().take(5).map(|own| own.len().to_string())),
-            if alone { "nothing tells who is better" } else { "properties alone tell who is better" }
+            listed(all.iter().take(5).map(|component| component.len().to_string())),
+            if names_only { "nothing tells who is better" } else { "properties alone tell who is better" }
         ),
     };
     console.note(format!(
-        "{} duels ({} pairs met), {} {what}s, {parts}; {} {what}s never lost, {} never won",
+        "{} duels ({} pairs met), {} {noun}s, {parts}; {} {noun}s never lost, {} never won",
         duels.count(),
         duels.pairs().len(),
         duels.items(),
@@ -457,10 +490,10 @@ pub fn described(names: &Names, duels: &Duels, alone: bool, console: &Console) {
         (0..duels.items()).filter(|&i| !won[i] && !lost[i]).map(|i| &names.ids[i]).collect();
     if !absent.is_empty() {
         console.note(format!(
-            "note: {} {what}s met nobody ({}); {}",
+            "note: {} {noun}s met nobody ({}); {}",
             absent.len(),
             listed(absent.iter().take(5)),
-            if alone {
+            if names_only {
                 "nothing tells what they are worth"
             } else {
                 "what they are worth is told by their properties"
@@ -468,19 +501,19 @@ pub fn described(names: &Names, duels: &Duels, alone: bool, console: &Console) {
         ));
     }
     if components.len() > 1 {
-        let rests = if alone { "the prior, which takes all to be alike" } else { "properties alone" };
+        let rests = if names_only { "the prior, which takes all to be alike" } else { "properties alone" };
         console.warn(format!("the duels fall into components: a comparison across them rests on {rests}"));
     }
 }
 
-/// Where items come from, how many there are, and all that is learnt from.
+/// The name of the items' source, their number, and the prepared training data.
 fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arranged)> {
     let (learn, further) = (&args.learn, &args.further);
-    let around = (further.effects.home.as_ref(), Some(&further.contexts));
-    let (items, teams, met) = match (&args.bags.members, &learn.duels) {
+    let further_columns = (further.effects.home.as_ref(), Some(&further.contexts));
+    let (items, teams, duels_read) = match (&args.bags.members, &learn.duels) {
         (None, _) => {
-            let (items, met) = learn.read(around.0, around.1, console)?;
-            (items, None, met)
+            let (items, duels_read) = learn.read(further_columns.0, further_columns.1, console)?;
+            (items, None, duels_read)
         }
         (Some(_), None) => {
             let why = "--members takes a table of items and one of duels between bags: give both";
@@ -489,17 +522,17 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
         (Some(_), Some(path)) => {
             let items = Items::read(&learn.items, &learn.of_items, &learn.table, console)?;
             let teams = args.bags.read(&items, &learn.table)?;
-            let names = teams.as_ref().map_or(&items.names, |own| &own.names);
-            let met = learn.met(path, names, around, console)?;
-            (items, teams, met)
+            let names = teams.as_ref().map_or(&items.names, |bags| &bags.names);
+            let duels_read = learn.read_duels(path, names, further_columns, console)?;
+            (items, teams, duels_read)
         }
     };
-    let names = teams.as_ref().map_or(&items.names, |own| &own.names);
-    described(names, &duels(names, &met)?, items.table.width() == 0, console);
+    let names = teams.as_ref().map_or(&items.names, |bags| &bags.names);
+    described(names, &duels(names, &duels_read)?, items.table.width() == 0, console);
     let (source, count) = (items.names.source.clone(), items.names.ids.len());
     let arranged = match teams {
-        None => learn.arranged(args.model, &further.effects, &items, &met, seed)?,
-        Some(teams) => learn.arranged_bags(args.model, further, items, teams, &met, seed)?,
+        None => learn.arranged(args.model, &further.effects, &items, &duels_read, seed)?,
+        Some(teams) => learn.arranged_bags(args.model, further, items, teams, &duels_read, seed)?,
     };
     Ok((source, count, arranged))
 }
@@ -512,17 +545,18 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let (source, count, arranged) = read(args, global.seed, &console)?;
     let prior = &arranged.process.prior;
-    let alone = prior.utility_variance + prior.generalised_variance == 0.0;
-    if let Some(most) = args.further.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
+    let abilities_only = prior.utility_variance + prior.generalised_variance == 0.0;
+    if let Some(max_landmarks) =
+        args.further.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
         && args.further.landmarks.is_none()
         && arranged.bags.is_none()
-        && !alone
+        && !abilities_only
     {
         console.note(format!(
             "note: {} pairs met, so items are known through {} landmarks, and the file holds no posterior; \
              --landmarks says otherwise",
             arranged.duels.pairs().len(),
-            most.min(count)
+            max_landmarks.min(count)
         ));
     }
     let output = Output::open(Some(path))?;
@@ -531,19 +565,19 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let fit = watched(&console, &message, &done, || args.further.fit(args.model, arranged))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
-    model.model_card.push(Fact::new("data", source));
-    model.model_card.push(Fact::new("items", count));
-    if !alone {
+    model.model_card.push(CardEntry::new("data", source));
+    model.model_card.push(CardEntry::new("items", count));
+    if !abilities_only {
         model
             .model_card
-            .push(Fact::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
-        model.model_card.push(Fact::new("kernel expression", &args.learn.kernel));
+            .push(CardEntry::new("standardised", if args.learn.no_standardise { "no" } else { "yes" }));
+        model.model_card.push(CardEntry::new("kernel expression", &args.learn.kernel));
     }
-    model.model_card.push(Fact::new("riesz", env!("CARGO_PKG_VERSION")));
-    let sides = LeftRightColumns::of(model.columns())?;
-    let both =
+    model.model_card.push(CardEntry::new("riesz", env!("CARGO_PKG_VERSION")));
+    let sides = LeftRightColumns::from_columns(model.columns())?;
+    let both_sides =
         |c: &riesz::Column| (c.name.clone(), vec![format!("left_{}", c.name), format!("right_{}", c.name)]);
-    let players: Vec<(String, Vec<String>)> = sides.items(model.columns()).iter().map(both).collect();
+    let players: Vec<(String, Vec<String>)> = sides.items(model.columns()).iter().map(both_sides).collect();
     let groups = Some(Players::named(model.columns(), &players)?);
     let summary = model.facts();
     let covariance = fit.covariance.filter(|_| !args.no_posterior);

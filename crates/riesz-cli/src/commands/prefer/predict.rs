@@ -15,10 +15,13 @@ use riesz::{Column, ColumnKind, KernelExpansion, Table};
 
 use crate::args::{CellArgs, FeatureArgs, Global, TableArgs};
 use crate::console::Console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::io::bags::BagArgs;
 use crate::io::columns::Columns;
-use crate::io::duels::{Around, Ended, ItemArgs, Items, Met, Names, OutcomeArgs, SideArgs, Wanted, names_of};
+use crate::io::duels::{
+    ContextColumns, IndexedDuels, ItemArgs, Items, Names, OutcomeArgs, OutcomeColumns, SideArgs, Wanted,
+    names_of,
+};
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
 
@@ -38,17 +41,17 @@ better one. Of a model with --ties model there are two columns more: advantage, 
 the margin of ties is taken off, to which 'riesz prefer explain' adds up; and probability_tie. What
 is left of 1 is the probability that the right one wins.")]
 pub struct Args {
-    /// Which duels.
+    /// The duels to predict.
     #[command(flatten)]
-    pub asked: Asked,
+    pub request: DuelRequest,
     /// Where to write the table [default: standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }
 
-/// A model of duels, items and duels between them.
+/// A model of duels, items, and duels between them.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Asked {
+pub struct DuelRequest {
     /// Model file of 'riesz prefer fit'
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
@@ -73,7 +76,7 @@ pub struct Asked {
     /// Which items make bags.
     #[command(flatten)]
     pub bags: BagArgs,
-    /// How items are read.
+    /// Options for reading items.
     #[command(flatten)]
     pub of_items: ItemArgs,
     /// The sides of duels.
@@ -82,10 +85,10 @@ pub struct Asked {
     /// Which side is at home: left, right or none, or the item's name
     #[arg(long, value_name = "COL", help_heading = "Columns of duels")]
     pub home: Option<String>,
-    /// How to read the tables.
+    /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
-    /// What becomes of cells that the model cannot take.
+    /// Treatment of cells that the model cannot use.
     #[command(flatten)]
     pub cells: CellArgs,
 }
@@ -93,13 +96,13 @@ pub struct Asked {
 /// Who an item or a bag is asked about.
 #[derive(Debug, Clone, Copy)]
 pub enum Against<'a> {
-    /// Those of --right, or else all others.
+    /// The item of --right, or else all others.
     Others,
-    /// These, a table of names.
+    /// The items of a table of names.
     Listed(&'a Path),
 }
 
-/// What a mean over duels is seen from.
+/// The side from which a mean over duels is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Seen {
     /// The side on the left, as the duels stand.
@@ -118,11 +121,11 @@ pub struct Meeting {
     pub left: Vec<String>,
     /// On the right.
     pub right: Vec<String>,
-    /// How duels ended, if the table says.
+    /// The outcomes of the duels, if the table has them.
     pub outcome: Option<Vec<f64>>,
-    /// Wide rows of items who meet: one a duel, or of bags one for each two of their members.
+    /// Wide rows of the items of each duel, or for bags one for each pair of their members.
     pub rows: Table,
-    /// Of bags what each row counts in the log odds of each duel.
+    /// For bags the weight of each row in the log odds of each duel.
     pub sums: Option<Sparse>,
 }
 
@@ -132,72 +135,77 @@ impl Meeting {
         let (model, covariance) = (&self.saved.model, self.saved.covariance.as_ref());
         Ok(match &self.sums {
             Some(sums) => DuelLogOdds::of_sums(model, covariance, &self.rows, sums)?,
-            None => DuelLogOdds::of(model, covariance, &self.rows)?,
+            None => DuelLogOdds::of_rows(model, covariance, &self.rows)?,
         })
     }
 }
 
-impl Asked {
-    /// The model, the items in its columns, and the duels that are asked about; `ended` says who won them,
-    /// where that is asked.
+impl DuelRequest {
+    /// The model, the items in its columns, and the requested duels; with `outcome_args` the outcomes are
+    /// read too.
     pub fn read(
         &self,
         against: Against<'_>,
-        ended: Option<&OutcomeArgs>,
+        outcome_args: Option<&OutcomeArgs>,
         console: &Console,
     ) -> Result<Meeting> {
         let saved = self.cells.admit(read_model(&self.model, None, &FeatureArgs::default())?)?;
         let about = |e| Failure::from(e).about(&self.model.display().to_string());
-        let sides = LeftRightColumns::of(saved.model.columns()).map_err(about)?;
+        let sides = LeftRightColumns::from_columns(saved.model.columns()).map_err(about)?;
         let (items, duels) = self.items_and_duels(&saved, &sides)?;
         let teams = self.bags.read(&items, &self.table)?;
         let names = teams.as_ref().map_or(&items.names, |teams| &teams.names);
-        let around: Vec<Column> = sides.contexts.iter().map(|&j| saved.model.columns()[j].clone()).collect();
-        let mut met = match (&self.left, &self.right, duels) {
+        let context_columns: Vec<Column> =
+            sides.contexts.iter().map(|&j| saved.model.columns()[j].clone()).collect();
+        let mut indexed = match (&self.left, &self.right, duels) {
             (Some(left), right, _) => {
                 let left = names.place(left)?;
-                let others = match (right, against) {
+                let opponents = match (right, against) {
                     (Some(right), _) => vec![names.place(right)?],
                     (None, Against::Others) => (0..names.ids.len()).filter(|other| *other != left).collect(),
                     (None, Against::Listed(path)) => listed_names(path, &self.table, names)?,
                 };
-                self.named(left, others, &around)?
+                self.named(left, opponents, &context_columns)?
             }
             (None, _, Some(path)) => {
-                let ended = ended.map_or(Ended::Unread, Ended::Said);
-                let wanted = Wanted { ended, ..self.wanted(&around) };
-                Met::read(self.table.source(path).open()?, names, wanted, console)?
+                let outcome = outcome_args.map_or(OutcomeColumns::Unread, OutcomeColumns::Stated);
+                let wanted = Wanted { outcome, ..self.wanted(&context_columns) };
+                IndexedDuels::read(self.table.source(path).open()?, names, wanted, console)?
             }
             _ => return Err(Failure::input("say which duels: a table, or --left ITEM --right ITEM")),
         };
-        if ended.is_some() {
-            met.turn_to_winners()?;
+        if outcome_args.is_some() {
+            indexed.turn_to_winners()?;
         }
-        if met.left.is_empty() {
+        if indexed.left.is_empty() {
             return Err(Failure::input(format!("{}: there is nobody else to meet", names.source)));
         }
-        let pairs: Vec<Pair> = met.left.iter().copied().zip(met.right.iter().copied()).collect();
-        let of = |side: &[usize]| side.iter().map(|&i| names.ids[i].clone()).collect();
-        let (left, right) = (of(&met.left), of(&met.right));
+        let pairs: Vec<Pair> = indexed.left.iter().copied().zip(indexed.right.iter().copied()).collect();
+        let names_of_side = |side: &[usize]| side.iter().map(|&i| names.ids[i].clone()).collect();
+        let (left, right) = (names_of_side(&indexed.left), names_of_side(&indexed.right));
         let (rows, sums) = match &teams {
-            None => (rows_in(&saved.model, &items, &pairs, &met)?, None),
-            Some(_) if met.home.is_some() || has_entrants(&saved.model, &items)? => {
+            None => (rows_in(&saved.model, &items, &pairs, &indexed)?, None),
+            Some(_) if indexed.home.is_some() || has_entrants(&saved.model, &items)? => {
                 let why = "bags have no home and no ability of their own: leave --home and --at-home out, \
                            and --members where the model was fitted with these";
                 return Err(Failure::input(why));
             }
             Some(teams) => {
-                let (rows, sums) = teams.bags.duels(&items.table, &pairs, met.contexts.as_ref())?;
+                let (rows, sums) = teams.bags.duels(&items.table, &pairs, indexed.contexts.as_ref())?;
                 (rows.align_to(saved.model.columns())?, Some(sums))
             }
         };
-        Ok(Meeting { outcome: met.outcome, saved, items, left, right, rows, sums })
+        Ok(Meeting { outcome: indexed.outcome, saved, items, left, right, rows, sums })
     }
 
-    /// What is read of duels for a model with these contexts.
-    pub fn wanted<'a>(&'a self, around: &'a [Column]) -> Wanted<'a> {
-        let around = if around.is_empty() { Around::Nothing } else { Around::Known(around) };
-        Wanted { sides: &self.sides, ended: Ended::Unread, home: self.home.as_ref(), around }
+    /// The columns to read of duels, for a model with these contexts.
+    pub fn wanted<'a>(&'a self, context_columns: &'a [Column]) -> Wanted<'a> {
+        let contexts = if context_columns.is_empty() {
+            ContextColumns::Nothing
+        } else {
+            ContextColumns::Fitted(context_columns)
+        };
+        Wanted { sides: &self.sides, outcome: OutcomeColumns::Unread, home: self.home.as_ref(), contexts }
     }
 
     /// The items in the model's columns, and the table of duels if one is given. A model that knows nothing
@@ -220,13 +228,13 @@ impl Asked {
         };
         let model = self.model.display().to_string();
         let (table, duels) = match (&self.items, &self.duels) {
-            (one, None) if self.left.is_none() => (None, one.as_ref()),
+            (duels, None) if self.left.is_none() => (None, duels.as_ref()),
             (table, duels) => (table.as_ref(), duels.as_ref()),
         };
-        let given = |path| Items::for_model(path, (&self.of_items, &self.table, self.cells), &nothing()?);
+        let read = |path| Items::for_model(path, (&self.of_items, &self.table, self.cells), &nothing()?);
         let mut items = match table {
-            Some(path) => given(path)?,
-            None => Items::alone(model.clone(), known.clone())?,
+            Some(path) => read(path)?,
+            None => Items::names_only(model.clone(), known.clone())?,
         };
         // Who is a column of these items, as the model has it.
         if let Some(column) = sides.items(saved.model.columns()).into_iter().find(|c| c.name == ITEM) {
@@ -242,7 +250,7 @@ impl Asked {
     }
 
     /// Duels of an item with others, all in the same circumstances.
-    fn named(&self, left: usize, right: Vec<usize>, around: &[Column]) -> Result<Met> {
+    fn named(&self, left: usize, right: Vec<usize>, context_columns: &[Column]) -> Result<IndexedDuels> {
         let count = right.len();
         let home = match self.at_home.as_deref() {
             None | Some("none") => HomeSide::Nobody,
@@ -252,7 +260,7 @@ impl Asked {
                 return Err(Failure::input(format!("--at-home {other}: left, right or none")));
             }
         };
-        let given: Vec<(&str, &str)> = self
+        let context_values: Vec<(&str, &str)> = self
             .context
             .iter()
             .flat_map(|text| text.split(','))
@@ -260,8 +268,8 @@ impl Asked {
             .map(|(name, value)| (name.trim(), value.trim()))
             .collect();
         let mut values = Vec::new();
-        for column in around {
-            let Some((_, value)) = given.iter().find(|(name, _)| *name == column.name) else {
+        for column in context_columns {
+            let Some((_, value)) = context_values.iter().find(|(name, _)| *name == column.name) else {
                 return Err(Failure::input(format!(
                     "the model was fitted to duels in contexts: say --context {}=…",
                     column.name
@@ -281,11 +289,14 @@ impl Asked {
             })?;
             values.extend(std::iter::repeat_n(cell, count));
         }
-        if let Some((name, _)) = given.iter().find(|(name, _)| around.iter().all(|c| c.name != *name)) {
+        if let Some((name, _)) =
+            context_values.iter().find(|(name, _)| context_columns.iter().all(|c| c.name != *name))
+        {
             return Err(Failure::input(format!("--context {name}: the model was fitted without it")));
         }
-        let contexts = (!around.is_empty()).then(|| Table::from_column_major(around.to_vec(), count, values));
-        Ok(Met {
+        let contexts = (!context_columns.is_empty())
+            .then(|| Table::from_column_major(context_columns.to_vec(), count, values));
+        Ok(IndexedDuels {
             left: vec![left; count],
             right,
             outcome: None,
@@ -345,23 +356,23 @@ fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usi
 /// Whether the model has columns of who is at home, or of who an item is, that these items do not bring
 /// along.
 fn has_entrants(model: &KernelExpansion, items: &Items) -> Result<bool> {
-    let known = LeftRightColumns::of(model.columns())?.items(model.columns());
+    let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     Ok([HOME, ID]
         .iter()
-        .any(|own| known.iter().any(|c| c.name == *own) && items.table.index_of(own).is_err()))
+        .any(|name| known.iter().any(|c| c.name == *name) && items.table.index_of(name).is_err()))
 }
 
 /// Items as a model's columns have them: at nobody's home and without an ability of their own, if it knows of
 /// these.
 pub fn at_nobodys(model: &KernelExpansion, items: &Table) -> Result<Table> {
-    let known = LeftRightColumns::of(model.columns())?.items(model.columns());
+    let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     let (mut columns, mut values) = (items.columns().to_vec(), items.column_major().to_vec());
     for column in known.into_iter().filter(|c| items.index_of(&c.name).is_err()) {
-        let nobody = match &column.kind {
+        let default = match &column.kind {
             ColumnKind::Numeric => 0.0,
             ColumnKind::Categorical { levels } => code_of(levels, UNKNOWN_LEVEL),
         };
-        values.extend(std::iter::repeat_n(nobody, items.rows()));
+        values.extend(std::iter::repeat_n(default, items.rows()));
         columns.push(column);
     }
     Ok(Table::from_column_major(columns, items.rows(), values)?)
@@ -369,20 +380,25 @@ pub fn at_nobodys(model: &KernelExpansion, items: &Table) -> Result<Table> {
 
 /// The code of a level that is there.
 fn code_of(levels: &[String], level: &str) -> f64 {
-    levels.iter().position(|own| own == level).unwrap_or(0) as f64
+    levels.iter().position(|name| name == level).unwrap_or(0) as f64
 }
 
 /// Duels between items as wide rows of a model that may know of homes, names and contexts.
-pub fn rows_in(model: &KernelExpansion, items: &Items, pairs: &[Pair], met: &Met) -> Result<Table> {
-    let known = LeftRightColumns::of(model.columns())?.items(model.columns());
+pub fn rows_in(
+    model: &KernelExpansion,
+    items: &Items,
+    pairs: &[Pair],
+    duels: &IndexedDuels,
+) -> Result<Table> {
+    let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     let table = &items.table;
-    let own = |name: &str| known.iter().find(|c| c.name == name && table.index_of(name).is_err());
-    let (home, id) = (own(HOME), own(ID));
-    if home.is_none() && met.home.is_some() {
+    let column_of = |name: &str| known.iter().find(|c| c.name == name && table.index_of(name).is_err());
+    let (home, id) = (column_of(HOME), column_of(ID));
+    if home.is_none() && duels.home.is_some() {
         return Err(Failure::input("the model was fitted without --home: leave it out"));
     }
     if home.is_none() && id.is_none() {
-        return Ok(wide_rows_in(table, pairs, met.contexts.as_ref())?);
+        return Ok(wide_rows_in(table, pairs, duels.contexts.as_ref())?);
     }
     // Each as it takes part in each duel: the left one, then the right one.
     let sides = || {
@@ -392,8 +408,9 @@ pub fn rows_in(model: &KernelExpansion, items: &Items, pairs: &[Pair], met: &Met
     let taking = table.select_rows(&places);
     let (mut columns, mut values) = (taking.columns().to_vec(), taking.column_major().to_vec());
     if let Some(column) = home {
-        let at = |(i, _, side)| f64::from(u8::from(met.home.as_ref().is_some_and(|home| home[i] == side)));
-        values.extend(sides().map(at));
+        let is_home =
+            |(i, _, side)| f64::from(u8::from(duels.home.as_ref().is_some_and(|home| home[i] == side)));
+        values.extend(sides().map(is_home));
         columns.push(column.clone());
     }
     if let Some(column) = id {
@@ -404,14 +421,16 @@ pub fn rows_in(model: &KernelExpansion, items: &Items, pairs: &[Pair], met: &Met
         let known: HashMap<&String, usize> = levels.iter().zip(0..).collect();
         let stranger = |side| if side == HomeSide::Left { UNKNOWN_LEVEL } else { UNSEEN_RIGHT };
         let code = |(_, item, side): (usize, usize, HomeSide)| {
-            known.get(&items.names.ids[item]).map_or_else(|| code_of(levels, stranger(side)), |&at| at as f64)
+            known
+                .get(&items.names.ids[item])
+                .map_or_else(|| code_of(levels, stranger(side)), |&place| place as f64)
         };
         values.extend(sides().map(code));
         columns.push(column.clone());
     }
-    let both = Table::from_column_major(columns, places.len(), values)?;
+    let sides_table = Table::from_column_major(columns, places.len(), values)?;
     let pairs: Vec<Pair> = (0..pairs.len()).map(|i| (2 * i, 2 * i + 1)).collect();
-    Ok(wide_rows_in(&both, &pairs, met.contexts.as_ref())?)
+    Ok(wide_rows_in(&sides_table, &pairs, duels.contexts.as_ref())?)
 }
 
 /// The left items of a model's support points, by which cells are typed; whether they are at home, and who
@@ -419,9 +438,9 @@ pub fn rows_in(model: &KernelExpansion, items: &Items, pairs: &[Pair], met: &Met
 fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
     let points = &saved.model.support_points;
     let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if is_open(levels));
-    let own = sides.left.iter().zip(sides.items(points.columns()));
+    let item_columns = sides.left.iter().zip(sides.items(points.columns()));
     let (places, columns): (Vec<&usize>, Vec<Column>) =
-        own.filter(|(_, c)| c.name != HOME && !(c.name == ID && names(c))).unzip();
+        item_columns.filter(|(_, c)| c.name != HOME && !(c.name == ID && names(c))).unzip();
     let values = places.iter().flat_map(|j| points.column(**j)).copied().collect();
     Ok(Table::from_column_major(columns, points.rows(), values)?)
 }
@@ -429,31 +448,31 @@ fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
 /// Reads, predicts and writes.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
-    let asked = args.asked.read(Against::Others, None, &console)?;
-    let (odds, count) = (asked.odds()?, asked.left.len());
+    let request = args.request.read(Against::Others, None, &console)?;
+    let (odds, count) = (request.odds()?, request.left.len());
     if odds.sd.is_none() {
         console.note(format!(
             "note: {} holds no posterior, which probabilities need, so these are the mean log odds alone",
-            args.asked.model.display()
+            args.request.model.display()
         ));
     }
-    let mut columns = vec![("left", Cells::Texts(asked.left)), ("right", Cells::Texts(asked.right))];
+    let mut columns = vec![("left", Cells::Texts(request.left)), ("right", Cells::Texts(request.right))];
     columns.push(("log_odds", Cells::Numbers((0..count).map(|i| odds.log_odds(i)).collect())));
     if odds.margin > 0.0 {
         columns.push(("advantage", Cells::Numbers(odds.mean.clone())));
     }
     if let (Some(sd), Some(probability)) = (&odds.sd, &odds.probability) {
-        let each = |of: fn(WinProbability) -> f64| {
-            Cells::Numbers((0..count).map(|i| odds.win_probability(i).map_or(f64::NAN, of)).collect())
+        let column = |read: fn(WinProbability) -> f64| {
+            Cells::Numbers((0..count).map(|i| odds.win_probability(i).map_or(f64::NAN, read)).collect())
         };
         columns.extend([
             ("log_odds_std", Cells::Numbers(sd.clone())),
             ("probability", Cells::Numbers(probability.clone())),
-            ("probability_low", each(|own| own.interval[0])),
-            ("probability_high", each(|own| own.interval[1])),
+            ("probability_low", column(|win| win.interval[0])),
+            ("probability_high", column(|win| win.interval[1])),
         ]);
         columns.extend(odds.tie.as_ref().map(|tie| ("probability_tie", Cells::Numbers(tie.clone()))));
-        columns.push(("superiority", each(|own| own.superiority)));
+        columns.push(("superiority", column(|win| win.superiority)));
     }
     let (names, cells): (Vec<&str>, Vec<Cells>) = columns.into_iter().unzip();
     let names = names.into_iter().map(String::from).collect();

@@ -11,13 +11,13 @@ use riesz_report::{PlotOptions, render_ladder};
 use super::fit::{Arranged, EffectArgs, Learn, Model, described, duels};
 use crate::args::Global;
 use crate::console::{Console, printable, watched};
-use crate::failure::Result;
-use crate::io::duels::{Items, Met};
+use crate::exit::Result;
+use crate::io::duels::{IndexedDuels, Items};
 use crate::io::picture::{drawn, in_pixels};
 use crate::io::write::{Cells, TableWriter};
 
-/// Items of more than this have no SpecR, which takes eigenvalues of matrices as large.
-const MOST: usize = 400;
+/// The largest number of items for which SpecR is computed, as it takes eigenvalues of matrices of this size.
+const SPECR_MAX_ITEMS: usize = 400;
 
 /// Arguments of `prefer rank`.
 #[derive(Debug, Clone, clap::Args)]
@@ -35,7 +35,7 @@ cycles. The table has a line an item, best first: rank with its 95 % interval, u
 odds against the others, where nobody is at home) with its interval, and the probability of being
 the best.")]
 pub struct Args {
-    /// How tables and models are read and made.
+    /// Options for reading the tables and for the model.
     #[command(flatten)]
     pub learn: Learn,
     /// Abilities, home and ties.
@@ -58,9 +58,15 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Fits a model, says whether there is a ranking, and draws from its posterior.
-fn ranked(args: &Args, items: &Items, met: &Met, seed: u64, console: &Console) -> Result<Rankability> {
-    let arranged = args.learn.arranged(Model::Nested, &args.effects, items, met, seed)?;
+/// Fits a model, compares it with a ranking, and draws from its posterior.
+fn ranked(
+    args: &Args,
+    items: &Items,
+    duels_read: &IndexedDuels,
+    seed: u64,
+    console: &Console,
+) -> Result<Rankability> {
+    let arranged = args.learn.arranged(Model::Nested, &args.effects, items, duels_read, seed)?;
     let ranking =
         RankingRequest { draws: args.draws, triangles: args.circles, seed, ..RankingRequest::default() };
     let drawn = ranking.progress.clone();
@@ -77,17 +83,17 @@ fn ranked(args: &Args, items: &Items, met: &Met, seed: u64, console: &Console) -
     if process.prior.utility_variance > 0.0 {
         let nested = fit.log_marginal_likelihood;
         let evidence = watched(console, "comparing models", &done, || {
-            ModelEvidence::beside(nested, &process, &table, &duels)
+            ModelEvidence::from_nested_evidence(nested, &process, &table, &duels)
         })?;
-        let found =
+        let conclusion =
             if evidence.cycles() < 1.0 { "a ranking explains these duels" } else { "there are cycles" };
         console.note(format!(
-            "log marginal likelihood: nested {:.1}, a utility alone {:.1}, cycles alone {:.1}: {found}",
+            "log marginal likelihood: nested {:.1}, a utility alone {:.1}, cycles alone {:.1}: {conclusion}",
             evidence.nested, evidence.utility, evidence.generalised
         ));
     }
     let flow = fit.flow(&at_nobodys_home(items, table.columns())?)?;
-    let ranks = watched(console, "drawing", &drawn, || ranking.of(&flow))?;
+    let ranks = watched(console, "drawing", &drawn, || ranking.summarise_log_odds(&flow))?;
     if process.prior.utility_variance > 0.0 {
         let (low, middle, high) = ranks.cyclic_share_interval;
         console.note(format!(
@@ -116,15 +122,15 @@ fn at_nobodys_home(items: &Items, columns: &[Column]) -> Result<Table> {
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
-    let (items, met) = args.learn.read(args.effects.home.as_ref(), None, &console)?;
-    let duels = duels(&items.names, &met)?;
+    let (items, duels_read) = args.learn.read(args.effects.home.as_ref(), None, &console)?;
+    let duels = duels(&items.names, &duels_read)?;
     described(&items.names, &duels, items.table.width() == 0, &console);
-    let ranks = ranked(args, &items, &met, global.seed, &console)?;
-    if items.names.ids.len() <= MOST {
-        let found = SpecR::of(&duels, 40, global.seed, &AtomicBool::new(false))?;
+    let ranks = ranked(args, &items, &duels_read, global.seed, &console)?;
+    if items.names.ids.len() <= SPECR_MAX_ITEMS {
+        let spec_r = SpecR::from_duels(&duels, 40, global.seed, &AtomicBool::new(false))?;
         console.note(format!(
             "SpecR {:.3}; on the same graph a perfect ranking has {:.3} ± {:.3}, coins {:.3} ± {:.3}",
-            found.value, found.ranking.mean, found.ranking.sd, found.coins.mean, found.coins.sd
+            spec_r.value, spec_r.ranking.mean, spec_r.ranking.sd, spec_r.coins.mean, spec_r.coins.sd
         ));
     }
     for circle in &ranks.triangles {
@@ -141,8 +147,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut order: Vec<usize> = (0..items.names.ids.len()).collect();
     order.sort_by_key(|&i| ranks.rank[i]);
     let names = ["item", "rank", "rank_low", "rank_high", "utility", "utility_low", "utility_high", "best"];
-    let places = |of: &dyn Fn(usize) -> usize| Cells::Integers(order.iter().map(|&i| of(i) as i64).collect());
-    let numbers = |of: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&i| of(i)).collect());
+    let places =
+        |read: &dyn Fn(usize) -> usize| Cells::Integers(order.iter().map(|&i| read(i) as i64).collect());
+    let numbers = |read: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&i| read(i)).collect());
     let cells = vec![
         Cells::Texts(order.iter().map(|&i| items.names.ids[i].clone()).collect()),
         places(&|i| ranks.rank[i]),

@@ -1,21 +1,22 @@
-//! The evidence of sums over bags of a process that is known through its values at inducing points, which are
-//! integrated out.
+//! The evidence of sums over bags, for a process that is represented by its values at inducing points, which
+//! are integrated out.
 //!
-//! With `Φ = PᵀK(X, W)`, `K(W, W) = LLᵀ`, `Ψ = L⁻¹Φᵀ`, noise variances C (diagonal), residuals `r = z - β s`
-//! and what points leave unexplained of each sum, `gap = diag(PᵀK(X, X)P - ΨᵀΨ)`:
+//! With `Φ = PᵀK(X, W)` (bags × points), `K(W, W) = LLᵀ`, `Ψ = L⁻¹Φᵀ`, the diagonal matrix C of noise
+//! variances, residuals `r = z - β s`, and the variances of the sums that the points leave unexplained, `g =
+//! diag(PᵀK(X, X)P - ΨᵀΨ)`:
 //!
 //! ```text
-//! VFE   = log N(r; 0, ΨᵀΨ + C) - ½ tr C⁻¹ gap         (Titsias 2009)
-//! FITC  = log N(r; 0, ΨᵀΨ + C + gap)                  (Snelson and Ghahramani 2006, of sums instead of rows)
+//! VFE   = log N(r; 0, ΨᵀΨ + C) - ½ tr C⁻¹ g         (Titsias 2009)
+//! FITC  = log N(r; 0, ΨᵀΨ + C + g)                  (Snelson and Ghahramani 2006, of sums instead of rows)
 //! ```
 //!
-//! Either is `log N(r; 0, ΨᵀΨ + D)` and a penalty. Through `Λ = I + ΨD⁻¹Ψᵀ` everything is of the size of the
-//! points or linear in the number of bags. The constant mean β is that which makes it largest, by generalised
+//! Both are `log N(r; 0, ΨᵀΨ + D)` and a penalty. Through `Λ = I + ΨD⁻¹Ψᵀ` all matrices have the size of the
+//! points or are linear in the number of bags. The constant mean β maximises the evidence, by generalised
 //! least squares, unless it is given.
 
 use super::Approximation;
-use super::features::Features;
-use super::through::Through;
+use super::bag_features::BagFeatures;
+use super::mediated_features::MediatedFeatures;
 use crate::aggregate::bag_gram::BagRows;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
 /// At one kernel and noise.
-pub(super) struct Collapsed {
+pub(super) struct CollapsedEvidence {
     pub value: f64,
     /// β.
     pub mean: f64,
@@ -33,30 +34,30 @@ pub(super) struct Collapsed {
     pub residual: Vec<f64>,
     /// Coefficients of the points.
     pub alpha: Vec<f64>,
-    /// The same of the whitened points, `Lᵀα`.
+    /// The coefficients of the whitened points, `Lᵀα`.
     whitened: Vec<f64>,
     /// L.
     pub points: WhitenedInducing,
     /// `ΨD⁻¹Ψᵀ`, which is `Λ - I`.
-    told: Matrix,
+    information: Matrix,
     /// `Λ⁻¹`.
     left: Matrix,
-    /// `D^-½ Ψᵀ`, a row a bag, and the same times `I - Λ⁻¹`.
-    psi: Matrix,
-    half: Matrix,
+    /// `D^-½ Ψᵀ`, one row per bag, and its product with `I - Λ⁻¹`.
+    whitened_features: Matrix,
+    scaled_features: Matrix,
     /// D.
-    spread: Vec<f64>,
-    /// What gaps and noises move the value by.
-    by_gap: Vec<f64>,
-    pub by_noise: Vec<f64>,
+    total_variances: Vec<f64>,
+    /// Derivatives of the value in the unexplained variances and in the noise variances.
+    grad_residual_variance: Vec<f64>,
+    pub grad_noise: Vec<f64>,
     /// The diagonal of `V⁻¹`.
     pub precision: Vec<f64>,
-    /// What points leave unexplained of the variances of sums: not counted in V, and all together in units of
-    /// noise variances, halved.
-    pub besides: Vec<f64>,
+    /// Unexplained variances of sums that V does not include, and half of the sum of all unexplained
+    /// variances in units of the noise variances.
+    pub uncounted_residual: Vec<f64>,
     pub unexplained: f64,
     /// `V⁻¹s`, and `sᵀV⁻¹s`, if the mean was learnt.
-    pub of_mean: Option<(Vec<f64>, f64)>,
+    pub gls_mean_terms: Option<(Vec<f64>, f64)>,
 }
 
 /// `Σ_i v_i m_i` over the rows of a matrix.
@@ -66,48 +67,48 @@ fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
     out
 }
 
-impl Collapsed {
-    /// Of `targets` whose sums of a constant 1 are `ones`. The mean is learnt unless it is given. Cost O(bags
-    /// points² + points³).
+impl CollapsedEvidence {
+    /// The evidence of `targets` whose sums of a constant 1 are `ones`. The mean is estimated unless it is
+    /// given. Cost O(bags points² + points³).
     pub fn new(
         kernel: &Kernel,
         points: &Table,
-        features: &Features,
+        features: &BagFeatures,
         (approximation, noise): (Approximation, &[f64]),
         (targets, ones): (&[f64], &[f64]),
-        given: Option<f64>,
+        given_mean: Option<f64>,
     ) -> Result<Self> {
         let bags = targets.len();
-        let own = WhitenedInducing::new(kernel, points)?;
-        let factor = &own.factor;
+        let whitening = WhitenedInducing::new(kernel, points)?;
+        let factor = &whitening.factor;
         let mut psi = features.phi.clone();
         factor.solve_lower_right(&mut psi);
-        // Less than 0 is rounding, or what samples of rows are off.
+        // Negative values come from rounding, or from the error of sampled rows.
         let gap = |b: usize| (features.prior[b] - dot(psi.row(b), psi.row(b))).max(0.0);
         let gap: Vec<f64> = (0..bags).map(gap).collect();
         let counts = approximation == Approximation::Fitc;
-        let spread = |(c, gap): (&f64, &f64)| if counts { c + gap } else { *c };
-        let spread: Vec<f64> = noise.iter().zip(&gap).map(spread).collect();
-        let roots: Vec<f64> = spread.iter().map(|d| 1.0 / d.sqrt()).collect();
+        let total_variance = |(c, gap): (&f64, &f64)| if counts { c + gap } else { *c };
+        let total_variances: Vec<f64> = noise.iter().zip(&gap).map(total_variance).collect();
+        let roots: Vec<f64> = total_variances.iter().map(|d| 1.0 / d.sqrt()).collect();
         (0..bags).for_each(|b| psi.row_mut(b).iter_mut().for_each(|v| *v *= roots[b]));
-        let told = psi.gram_of_columns();
-        let mut lambda = told.clone();
+        let information = psi.gram_of_columns();
+        let mut lambda = information.clone();
         lambda.add_diagonal(|_| 1.0);
         let lambda = Cholesky::new(lambda, "what targets tell of the inducing points")?;
         // V⁻¹v, and Λ⁻¹ΨD⁻¹v on the way.
         let solve = |v: &[f64]| {
-            let by: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
-            let inner = lambda.solve_vector(&weighted(&psi, &by));
+            let scaled: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
+            let inner = lambda.solve_vector(&weighted(&psi, &scaled));
             let explained = psi.matvec(&inner);
-            let out: Vec<f64> = (0..bags).map(|b| (by[b] - explained[b]) * roots[b]).collect();
+            let out: Vec<f64> = (0..bags).map(|b| (scaled[b] - explained[b]) * roots[b]).collect();
             (out, inner)
         };
-        let (mean, of_mean) = match given {
+        let (mean, of_mean) = match given_mean {
             Some(mean) => (mean, None),
             None => {
-                let (by, _) = solve(ones);
-                let square = dot(&by, ones);
-                (dot(&by, targets) / square, Some((by, square)))
+                let (solved_ones, _) = solve(ones);
+                let square = dot(&solved_ones, ones);
+                (dot(&solved_ones, targets) / square, Some((solved_ones, square)))
             }
         };
         let r: Vec<f64> = targets.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
@@ -118,11 +119,12 @@ impl Collapsed {
         let mut known = left.clone();
         known.data_mut().iter_mut().for_each(|v| *v = -*v);
         known.add_diagonal(|_| 1.0);
-        let half = psi.matmul(&known);
-        let precision =
-            |b: usize| (1.0 - dot(psi.row(b), psi.row(b)) + dot(psi.row(b), half.row(b))) / spread[b];
+        let scaled_features = psi.matmul(&known);
+        let precision = |b: usize| {
+            (1.0 - dot(psi.row(b), psi.row(b)) + dot(psi.row(b), scaled_features.row(b))) / total_variances[b]
+        };
         let precision: Vec<f64> = (0..bags).map(precision).collect();
-        let logs: f64 = spread.iter().map(|d| d.ln()).sum();
+        let logs: f64 = total_variances.iter().map(|d| d.ln()).sum();
         let unexplained = 0.5 * gap.iter().zip(noise).map(|(g, c)| g / c).sum::<f64>();
         let value = -0.5
             * (dot(&r, &residual) + lambda.log_det() + logs + bags as f64 * std::f64::consts::TAU.ln())
@@ -134,12 +136,12 @@ impl Collapsed {
             Approximation::Vfe => -0.5 / noise[b],
         };
         let by_gap = (0..bags).map(by_gap).collect();
-        let more = |b: usize| if counts { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
-        let by_noise = (0..bags).map(|b| told_of(b) + more(b)).collect();
-        let besides = if counts { vec![0.0; bags] } else { gap };
+        let penalty_derivative = |b: usize| if counts { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
+        let by_noise = (0..bags).map(|b| told_of(b) + penalty_derivative(b)).collect();
+        let uncounted_residual = if counts { vec![0.0; bags] } else { gap };
         if !value.is_finite() {
-            let what = "the log marginal likelihood through inducing points".into();
-            return Err(Error::Overflow { what, remedy: "check the kernel's parameters and the noise" });
+            let subject = "the log marginal likelihood through inducing points".into();
+            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the noise" });
         }
         Ok(Self {
             value,
@@ -147,81 +149,93 @@ impl Collapsed {
             residual,
             alpha: alpha.data().to_vec(),
             whitened: inner,
-            points: own,
-            told,
+            points: whitening,
+            information,
             left,
-            psi,
-            half,
-            spread,
-            by_gap,
-            by_noise,
+            whitened_features: psi,
+            scaled_features,
+            total_variances,
+            grad_residual_variance: by_gap,
+            grad_noise: by_noise,
             precision,
-            besides,
+            uncounted_residual,
             unexplained,
-            of_mean,
+            gls_mean_terms: of_mean,
         })
     }
 
-    /// The standard error of the value, by the prior variances of targets that samples of rows say; 0
-    /// without.
-    pub fn error(&self, priors: &[Vec<f64>]) -> f64 {
-        let found: Vec<f64> = priors.iter().map(|own| dot(own, &self.by_gap)).collect();
-        if found.len() < 2 {
+    /// The standard error of the value, from the prior variances of targets under each sample of rows; 0
+    /// without samples.
+    pub fn standard_error(&self, priors: &[Vec<f64>]) -> f64 {
+        let sample_values: Vec<f64> =
+            priors.iter().map(|prior_variances| dot(prior_variances, &self.grad_residual_variance)).collect();
+        if sample_values.len() < 2 {
             return 0.0;
         }
-        let (count, mean) = (found.len() as f64, found.iter().sum::<f64>() / found.len() as f64);
-        (found.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
+        let (count, mean) =
+            (sample_values.len() as f64, sample_values.iter().sum::<f64>() / sample_values.len() as f64);
+        (sample_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
     }
 
-    /// The gradient in the kernel's parameters. With `G = K(W, W)⁻¹Φᵀ`, slopes γ by gaps and `W = T - 2γ` it
-    /// is `Σ dΦ∘WGᵀ - ½ tr GWGᵀdK(W, W) + Σ_b γ_b d(PᵀKP)_bb`, and with `ε = 1 + 2γD`, which is 0 for the
-    /// VFE, `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
-    pub fn by_kernel(
+    /// The gradient with respect to the kernel's parameters. Let `G = K(W, W)⁻¹Φᵀ` (points × targets), γ the
+    /// derivatives with respect to the unexplained variances, and `W = T - 2γ`. The gradient is
+    /// `Σ dΦ∘WGᵀ - ½ tr GWGᵀdK(W, W) + Σ_b γ_b d(PᵀKP)_bb`. With `ε = 1 + 2γD`, which is 0 for the VFE,
+    /// `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and
+    /// `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
+    pub fn kernel_gradient(
         &self,
         kernel: &Kernel,
         points: &Table,
-        (rows, features, through): (&BagRows, &Features, Option<&Through>),
-        watch: RunControl<'_>,
+        (rows, features, through): (&BagRows, &BagFeatures, Option<&MediatedFeatures>),
+        control: RunControl<'_>,
     ) -> Result<Vec<f64>> {
-        let (m, bags) = (points.rows(), self.spread.len());
+        let (m, bags) = (points.rows(), self.total_variances.len());
         // In this order 0 is 0.
-        let extra = self.by_gap.iter().zip(&self.spread).map(|(g, d)| (1.0 / d + 2.0 * g) * d);
+        let extra = self
+            .grad_residual_variance
+            .iter()
+            .zip(&self.total_variances)
+            .map(|(g, d)| (1.0 / d + 2.0 * g) * d);
         let extra: Vec<f64> = extra.collect();
-        let mut inner = self.told.clone();
+        let mut inner = self.information.clone();
         inner.data_mut().iter_mut().zip(self.left.data()).for_each(|(v, l)| *v += l);
         inner.add_diagonal(|_| -1.0);
-        let mut by_phi = self.half.clone();
+        let mut by_phi = self.scaled_features.clone();
         if extra.iter().any(|e| *e != 0.0) {
-            let mut scaled = self.psi.clone();
+            let mut scaled = self.whitened_features.clone();
             (0..bags).for_each(|b| scaled.row_mut(b).iter_mut().for_each(|v| *v *= extra[b]));
             by_phi.data_mut().iter_mut().zip(scaled.data()).for_each(|(h, s)| *h -= s);
-            let more = self.psi.transpose().matmul(&scaled);
-            inner.data_mut().iter_mut().zip(more.data()).for_each(|(v, more)| *v -= more);
+            let product = self.whitened_features.transpose().matmul(&scaled);
+            inner.data_mut().iter_mut().zip(product.data()).for_each(|(v, entry)| *v -= entry);
         }
         self.points.factor.solve_upper_right(&mut by_phi);
         for b in 0..bags {
-            let (a, root) = (self.residual[b], 1.0 / self.spread[b].sqrt());
+            let (a, root) = (self.residual[b], 1.0 / self.total_variances[b].sqrt());
             by_phi.row_mut(b).iter_mut().zip(&self.alpha).for_each(|(h, alpha)| *h = a * alpha + root * *h);
         }
-        watch.check_cancelled()?;
-        let mut by_own = self.by_gap.clone();
+        control.check_cancelled()?;
+        let mut by_own = self.grad_residual_variance.clone();
         let mut of_pairs = Vec::new();
-        if let Some(own) = through {
-            by_phi = own.operator.times(&by_phi);
-            let by = own.by_gram(&self.by_gap);
-            by_own = (0..by.rows()).map(|b| by[(b, b)]).collect();
-            of_pairs = own.gradient(rows, kernel, by, watch.stop)?;
+        if let Some(mediated) = through {
+            by_phi = mediated.operator.times(&by_phi);
+            let bag_weights = mediated.grad_bag_covariance(&self.grad_residual_variance);
+            by_own = (0..bag_weights.rows()).map(|b| bag_weights[(b, b)]).collect();
+            of_pairs = mediated.gradient(rows, kernel, bag_weights, control.stop)?;
         }
-        let mut total = rows.contract(features, kernel, points, &by_phi, watch)?;
+        let mut total = rows.gradient_of_features(features, kernel, points, &by_phi, control)?;
         for i in 0..m {
-            let own = self.whitened[i];
-            inner.row_mut(i).iter_mut().zip(&self.whitened).for_each(|(v, w)| *v = -0.5 * (*v + own * w));
+            let coefficient = self.whitened[i];
+            inner
+                .row_mut(i)
+                .iter_mut()
+                .zip(&self.whitened)
+                .for_each(|(v, w)| *v = -0.5 * (*v + coefficient * w));
         }
         let of_gram = self.points.gram_gradient(kernel, points, inner);
         total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
-        for (b, by) in by_own.iter().enumerate() {
-            let own = &features.own.row(b)[1..];
-            total.iter_mut().zip(own).for_each(|(t, d)| *t += by * d);
+        for (b, weight) in by_own.iter().enumerate() {
+            let diagonal_slopes = &features.bag_variances.row(b)[1..];
+            total.iter_mut().zip(diagonal_slopes).for_each(|(t, d)| *t += weight * d);
         }
         total.iter_mut().zip(&of_pairs).for_each(|(t, d)| *t += d);
         Ok(total)
@@ -230,6 +244,6 @@ impl Collapsed {
     /// F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`, in as many columns as
     /// there are parts that count. Cost O(points³).
     pub fn root(&self) -> Result<Matrix> {
-        self.points.reduction_root(&self.told)
+        self.points.reduction_root(&self.information)
     }
 }

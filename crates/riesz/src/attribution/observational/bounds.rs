@@ -7,23 +7,23 @@ use crate::kernel_model::KernelExpansion;
 use crate::linalg::dot;
 use crate::table::Table;
 
-/// What is known of the weights of the reference rows at one row, in the coordinates of the system that they
+/// Properties of the weights of the reference rows at one row, in the coordinates of the system that they
 /// solve.
 pub(super) struct WeightVector {
-    /// A bound on the length of their error, in those coordinates.
+    /// A bound on the length of their error in those coordinates.
     pub(super) rounding_error: f64,
     /// The sum of their sizes.
     pub(super) total: f64,
     /// A bound on the sum of their sizes, reference row by reference row.
     pub(super) largest: f64,
-    /// What their sum lacks to 1.
+    /// One minus their sum.
     pub(super) missing: f64,
-    /// The length of what ones by reference row are in those coordinates.
-    pub(super) ones: f64,
+    /// The length of the vector of ones over the reference rows in those coordinates.
+    pub(super) ones_length: f64,
 }
 
-/// What the model would say with the absent players of each reference row, less the intercept, for one row
-/// and output.
+/// The model's output, less the intercept, with the absent players of each reference row, for one row and
+/// output.
 pub(super) struct AbsentAverages {
     /// Its product with the weights.
     pub(super) product: f64,
@@ -47,7 +47,7 @@ pub(super) fn value_by_factors(
     let (intercept, base) = (game.model.intercept[o], game.base[o]);
     let center = game.centre(o) - intercept;
     let value = intercept + averaged.product + center * weights.missing;
-    let solving = weights.rounding_error * (averaged.length + center.abs() * weights.ones);
+    let solving = weights.rounding_error * (averaged.length + center.abs() * weights.ones_length);
     let summing = rounds.rounding_error(o, averaged.size, terms) * weights.largest
         + terms * u * center.abs() * (1.0 + weights.total);
     (value, solving + summing + 8.0 * u * (intercept.abs() + base.abs()))
@@ -70,7 +70,7 @@ pub(super) fn value_by_outputs(
     (centre + product, right * (solving + summing) + 4.0 * u * centre.abs())
 }
 
-/// How a model's kernel is rounded between some rows.
+/// Rounding of a model's kernel between given rows.
 pub(super) struct KernelRounding {
     units: f64,
     per_log: f64,
@@ -82,21 +82,22 @@ pub(super) struct KernelRounding {
 }
 
 impl KernelRounding {
-    /// Between support points and these rows.
+    /// Rounding between support points and these rows.
     pub(super) fn new(model: &KernelExpansion, tables: &[&Table]) -> Self {
         let (width, points) = (model.columns().len(), &model.support_points);
-        let own = ColumnRanges::of(Columns::of(points, 0), width);
-        let mut reach = ColumnRanges { u: own.clone(), v: own };
+        let point_ranges = ColumnRanges::per_column(Columns::from_row(points, 0), width);
+        let mut reach = ColumnRanges { u: point_ranges.clone(), v: point_ranges };
         for table in tables {
-            for (a, b) in reach.v.iter_mut().zip(ColumnRanges::of(Columns::of(table, 0), width)) {
+            for (a, b) in reach.v.iter_mut().zip(ColumnRanges::per_column(Columns::from_row(table, 0), width))
+            {
                 *a = [a[0].min(b[0]), a[1].max(b[1])];
             }
         }
         let (mut units, mut per_log) = (0.0_f64, 0.0_f64);
         for term in &model.kernel.terms {
-            let own = || term.factors.iter().map(|f| f.precision_of_all(&reach));
-            units = units.max(own().map(|p| 1.0 + p.units).sum());
-            per_log = own().map(|p| p.per_log).fold(per_log, f64::max);
+            let precisions = || term.factors.iter().map(|f| f.precision_of_all(&reach));
+            units = units.max(precisions().map(|p| 1.0 + p.units).sum());
+            per_log = precisions().map(|p| p.per_log).fold(per_log, f64::max);
         }
         units += model.kernel.terms.len() as f64;
         // Squared distances may be summed up over all columns.
@@ -108,12 +109,12 @@ impl KernelRounding {
         Self { units, per_log, bounded, coef }
     }
 
-    /// What rounding can do to a sum over the support points, for output `o`, of terms whose sizes sum up to
-    /// `size`, with so many roundings more. As `z ln(1/z)` is concave, the terms' logarithms matter no more
-    /// than that of what they are on average.
-    pub(super) fn rounding_error(&self, o: usize, size: f64, more: f64) -> f64 {
+    /// A bound on the rounding of a sum over the support points, for output `o`, of terms whose sizes sum to
+    /// `size`, with `extra_units` further roundings. As `z ln(1/z)` is concave, the terms' logarithms
+    /// contribute no more than the logarithm of their average.
+    pub(super) fn rounding_error(&self, o: usize, size: f64, extra_units: f64) -> f64 {
         let far = if self.bounded && size > 0.0 { (self.coef[o] / size).ln().max(0.0) } else { 0.0 };
-        let units = self.units + more + self.per_log * (far + 0.368);
+        let units = self.units + extra_units + self.per_log * (far + 0.368);
         f64::EPSILON / 2.0 * units * size + TINY * self.coef[o]
     }
 }

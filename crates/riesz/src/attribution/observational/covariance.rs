@@ -1,4 +1,4 @@
-//! How sure values of the observational game are: what they are of f.
+//! Covariance of the values of the observational game: the values as linear functionals of f.
 //!
 //! With the weights `W_S(x)` of the reference rows, a coalition is worth a sum of values of f,
 //!
@@ -33,8 +33,8 @@ const NUMBERS: usize = 1 << 24;
 /// Parts in which unions of coalitions are summed up.
 const PARTS: usize = 32;
 
-/// What there is at some rows: for each coalition, by its players' bits, the weights of the reference rows,
-/// rows × reference; and for each row what each coalition counts in the values of players.
+/// Weights at given rows: for each coalition, by its players' bits, the weights of the reference rows (rows ×
+/// reference); and for each row the coefficient of each coalition in the values of players.
 struct CoalitionWeightTable {
     weights: Vec<Matrix>,
     counts: Vec<Vec<Vec<f64>>>,
@@ -60,10 +60,10 @@ impl ObservationalGame<'_> {
         Ok(())
     }
 
-    /// How many rows to ask for at a time.
+    /// The number of rows to compute at a time.
     pub(crate) fn rows_with_covariances(&self) -> usize {
-        let each = self.means.learnt().rows.rows() + self.model.support_points.rows();
-        (NUMBERS / (each << self.groups.players().len())).clamp(1, 64)
+        let numbers_per_coalition = self.means.learnt().rows.rows() + self.model.support_points.rows();
+        (NUMBERS / (numbers_per_coalition << self.groups.players().len())).clamp(1, 64)
     }
 
     /// The values of all players in all rows as functionals of f, player after player in each row. The prior
@@ -78,7 +78,7 @@ impl ObservationalGame<'_> {
             ValueRule::Factors(products) => {
                 let (n, p) = (data.rows(), self.groups.players().len());
                 let columns = self.functional_columns(products, &data)?;
-                let pairs = prior.of(n);
+                let pairs = prior.row_pairs(n);
                 let blocks = self.prior_covariance(products, &data, &weighed, &pairs)?;
                 let prior = player_covariance(n, p, pairs.into_iter().zip(blocks));
                 Ok(Functionals { columns, prior_scale: prior, constants: vec![0.0; n * p] })
@@ -88,24 +88,24 @@ impl ObservationalGame<'_> {
 
     fn weighed(&self, data: &Table) -> Result<CoalitionWeightTable> {
         let p = self.groups.players().len();
-        let all = (1_usize << p) - 1;
-        let of = |mask: usize| -> Result<Matrix> {
+        let grand = (1_usize << p) - 1;
+        let coalition_weights = |mask: usize| -> Result<Matrix> {
             check_cancelled(&self.stop)?;
             // Everybody is worth f(x), whatever the weights; nobody the mean.
-            let present = if mask == all { vec![false; p] } else { coalition(mask, p).present().to_vec() };
-            Ok(self.means.uncentred(&present, data, &self.stop)?.matrix.transpose())
+            let present = if mask == grand { vec![false; p] } else { coalition(mask, p).present().to_vec() };
+            Ok(self.means.raw_weights(&present, data, &self.stop)?.matrix.transpose())
         };
-        let weights = (0..=all).into_par_iter().map(of).collect::<Result<Vec<_>>>()?;
+        let weights = (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<_>>>()?;
         let by_definition = |mask| (0..p).map(|j| definition_weight(&coalition(mask, p), j)).collect();
-        let own: Vec<Vec<f64>> = (0..=all).map(by_definition).collect();
+        let coefficients: Vec<Vec<f64>> = (0..=grand).map(by_definition).collect();
         let counts = (0..data.rows()).map(|r| {
-            let mut counts = own.clone();
-            for mask in (1..all).filter(|_| self.centred) {
+            let mut counts = coefficients.clone();
+            for mask in (1..grand).filter(|_| self.centred) {
                 let sum: f64 = weights[mask].row(r).iter().sum();
                 counts[0]
                     .iter_mut()
-                    .zip(&own[mask])
-                    .for_each(|(nobody, count)| *nobody += count * (1.0 - sum));
+                    .zip(&coefficients[mask])
+                    .for_each(|(empty, count)| *empty += count * (1.0 - sum));
             }
             counts
         });
@@ -118,25 +118,30 @@ impl ObservationalGame<'_> {
         let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
         let mean = |k: &[f64]| self.means.learnt().mean(k);
-        let nobody = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
+        let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
         let everybody = map_kernel_rows(self.model, data, points, <[f64]>::to_vec, &self.stop)?;
         let valuation = self.valuation(data)?;
-        let of = |mask: usize| valuation.functionals(products, &[(coalition(mask, p), 1.0)], &nobody);
-        let worth = (1..(1 << p) - 1).into_par_iter().map(of).collect::<Result<Vec<Vec<f64>>>>()?;
+        let coalition_functional =
+            |mask: usize| valuation.functionals(products, &[(coalition(mask, p), 1.0)], &empty_value);
+        let coalition_values =
+            (1..(1 << p) - 1).into_par_iter().map(coalition_functional).collect::<Result<Vec<Vec<f64>>>>()?;
         let share = 1.0 / p as f64;
         let mut out = Matrix::zeros(n, count * p);
         for i in 0..n {
             let row = out.row_mut(i);
             for r in 0..count {
-                row[r * p..(r + 1) * p].fill(share * (everybody[i][r] - nobody[i]));
+                row[r * p..(r + 1) * p].fill(share * (everybody[i][r] - empty_value[i]));
             }
         }
-        for (mask, worth) in (1..).zip(&worth) {
+        for (mask, values) in (1..).zip(&coalition_values) {
             let weights: Vec<f64> = (0..p).map(|j| definition_weight(&coalition(mask, p), j)).collect();
             for i in 0..n {
                 let row = out.row_mut(i).chunks_exact_mut(p).enumerate();
-                row.for_each(|(r, own)| {
-                    own.iter_mut().zip(&weights).for_each(|(v, weight)| *v += weight * worth[i + n * r]);
+                row.for_each(|(r, row_values)| {
+                    row_values
+                        .iter_mut()
+                        .zip(&weights)
+                        .for_each(|(v, weight)| *v += weight * values[i + n * r]);
                 });
             }
         }
@@ -165,16 +170,16 @@ impl ObservationalGame<'_> {
                     check_cancelled(&self.stop)?;
                     let (absent, places) = (factors.absent(union), PairIndex::new(union));
                     for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
-                        let mut all = vec![0.0; PairIndex::count(union)];
+                        let mut pair_sums = vec![0.0; PairIndex::count(union)];
                         let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
                         factors.add(
                             &places,
                             (&absent, product.scale),
                             ((r, s), r == s),
                             (left, right),
-                            &mut all,
+                            &mut pair_sums,
                         );
-                        let number = |other, common| all[places.of(other, common)];
+                        let number = |other, common| pair_sums[places.pair_index(other, common)];
                         add_counted(union, (&weighed.counts[r], &weighed.counts[s]), number, sum);
                     }
                 }
@@ -183,15 +188,15 @@ impl ObservationalGame<'_> {
             let parts = (0..PARTS).into_par_iter().map(part).collect::<Result<Vec<_>>>()?;
             for sums in &parts {
                 for (out, sum) in out.iter_mut().zip(sums) {
-                    let both = out.data_mut().iter_mut().zip(sum.data());
-                    both.for_each(|(out, v)| *out += v);
+                    let entries = out.data_mut().iter_mut().zip(sum.data());
+                    entries.for_each(|(out, v)| *out += v);
                 }
             }
         }
         Ok(out)
     }
 
-    /// Where f is taken at the reference rows, and at the row that is explained.
+    /// The covariance where f is taken at the reference rows and at the explained row.
     fn reference_row_covariance(
         &self,
         data: &Table,
@@ -200,21 +205,22 @@ impl ObservationalGame<'_> {
     ) -> Result<Functionals> {
         let rows = &self.means.learnt().rows;
         let (n, reference, p) = (data.rows(), rows.rows(), self.groups.players().len());
-        let all = weighed.weights.len() - 1;
-        let of = |at: usize| {
-            let (r, j) = (at / p, at % p);
+        let grand = weighed.weights.len() - 1;
+        let row_weights = |value: usize| {
+            let (r, j) = (value / p, value % p);
             let counts = &weighed.counts[r];
             let sum =
-                move |b: usize| (0..all).map(|s| counts[s][j] * weighed.weights[s][(r, b)]).sum::<f64>();
-            (0..reference).map(move |b| (b, sum(b))).chain([(reference + r, counts[all][j])])
+                move |b: usize| (0..grand).map(|s| counts[s][j] * weighed.weights[s][(r, b)]).sum::<f64>();
+            (0..reference).map(move |b| (b, sum(b))).chain([(reference + r, counts[grand][j])])
         };
-        let (at, weights) = (rows.stack(data)?, Sparse::from_columns(reference + n, (0..n * p).map(of))?);
+        let (stacked_rows, weights) =
+            (rows.stack(data)?, Sparse::from_columns(reference + n, (0..n * p).map(row_weights))?);
         let kernel = &self.model.kernel;
         let joint = match prior {
             RowPairs::None => Matrix::zeros(n * p, n * p),
-            _ => prior_covariance_of_sums(kernel, &at, &weights),
+            _ => prior_covariance_of_sums(kernel, &stacked_rows, &weights),
         };
-        let columns = cross_covariance_of_sums(kernel, &self.model.support_points, &at, &weights);
+        let columns = cross_covariance_of_sums(kernel, &self.model.support_points, &stacked_rows, &weights);
         // An intercept is part of what everybody and nobody are worth alike.
         Ok(Functionals { columns, prior_scale: joint, constants: vec![0.0; n * p] })
     }

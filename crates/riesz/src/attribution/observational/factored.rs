@@ -30,17 +30,17 @@ pub(super) enum AbsentFactors {
 }
 
 impl AbsentFactors {
-    /// `same` says whether the embedding's factors between reference rows are the product's between support
-    /// points and reference rows.
+    /// `same` says whether the embedding's factors between reference rows equal the product's factors between
+    /// support points and reference rows.
     pub(super) fn new(
         means: &DirectEmbeddings,
         model: &KernelExpansion,
         product: &Product,
-        same: bool,
+        same_factors: bool,
         stop: &AtomicBool,
     ) -> Result<Self> {
         Ok(match means.grams() {
-            Some(_) if same => Self::Own,
+            Some(_) if same_factors => Self::Own,
             _ if means.exact() && means.learnt.blocks > 1 => {
                 Self::Kept(kept(&product.kernels, &model.support_points, &means.learnt.rows, stop)?)
             }
@@ -55,18 +55,19 @@ pub(super) struct FactoredRows<'e, 'm> {
     means: &'e DirectEmbeddings,
     rounds: KernelRounding,
     count: usize,
-    at: ConditioningRows,
-    /// For each product and each player, the factor between support points and rows; `None` if `at` has it.
+    conditions: ConditioningRows,
+    /// For each product and each player, the factor between support points and rows; `None` if `conditions`
+    /// has it.
     present: Vec<Option<Vec<Vec<f64>>>>,
 }
 
-/// What one thread keeps between coalitions.
+/// Scratch memory that a thread keeps between coalitions.
 #[derive(Default)]
 struct Memory {
     system: System,
-    /// What the system is solved for and to, size × rows.
+    /// The right-hand sides and then the solutions of the system, size × rows.
     weights: Vec<f64>,
-    rest: Vec<f64>,
+    absent: Vec<f64>,
     present: Vec<f64>,
     scaled: Vec<f64>,
     averaged: Vec<f64>,
@@ -78,19 +79,19 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         means: &'e DirectEmbeddings,
         rows: &Table,
     ) -> Result<Self> {
-        let of = |(product, absent): (&Product, &AbsentFactors)| match absent {
+        let present_factors = |(product, absent): (&Product, &AbsentFactors)| match absent {
             AbsentFactors::Own => Ok(None),
             _ => kept(&product.kernels, &game.model.support_points, rows, &game.stop).map(Some),
         };
         let present = match &game.averaged {
             ValueRule::Outputs(..) => Vec::new(),
             ValueRule::Factors(products) => {
-                products.iter().zip(&game.absent).map(of).collect::<Result<_>>()?
+                products.iter().zip(&game.absent).map(present_factors).collect::<Result<_>>()?
             }
         };
-        let at = means.conditions(rows.clone(), &game.stop)?;
+        let conditions = means.conditions(rows.clone(), &game.stop)?;
         let rounds = KernelRounding::new(game.model, &[&means.learnt.rows, rows]);
-        Ok(Self { game, means, rounds, count: rows.rows(), at, present })
+        Ok(Self { game, means, rounds, count: rows.rows(), conditions, present })
     }
 
     /// Factors the coalition's system, and puts what it is solved for into `weights`; returns its lengths, by
@@ -99,17 +100,17 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let (means, present, stop) = (self.means, coalition.present(), &self.game.stop);
         means.prepare(present, &mut memory.system, stop)?;
         memory.weights.resize(means.size() * self.count, 0.0);
-        means.right_hand_side(&self.at, present, &memory.system, &mut memory.weights, stop)
+        means.right_hand_side(&self.conditions, present, &memory.system, &mut memory.weights, stop)
     }
 
-    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at
-    /// `out[i + n r]`.
+    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i
+    /// + n r]`.
     fn add_functional(
         &self,
         products: &[Product],
         coalition: &Coalition,
         weight: f64,
-        nobody: &[f64],
+        empty_value: &[f64],
         memory: &mut Memory,
         out: &mut [f64],
     ) -> Result<()> {
@@ -125,10 +126,10 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             for rows in means.blocks() {
                 let weights = means.weights(&memory.system, rows.clone(), &memory.weights);
                 self.absent_factors(t, product, coalition.present(), rows.clone(), memory);
-                let (length, rest, averaged) = (rows.len(), &memory.rest, &mut memory.averaged);
+                let (length, absent, averaged) = (rows.len(), &memory.absent, &mut memory.averaged);
                 control::for_each_chunk(self.count, n * length, stop, |part| {
                     let weights = &weights[part.start * length..part.end * length];
-                    small_dense::add_product(&mut averaged[part.start * n..part.end * n], rest, weights, n);
+                    small_dense::add_product(&mut averaged[part.start * n..part.end * n], absent, weights, n);
                 })?;
                 if t == 0 {
                     let sums = weights.chunks_exact(length).map(|weights| weights.iter().sum::<f64>());
@@ -136,12 +137,12 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 }
             }
             let scale = weight * product.scale;
-            let both = memory.averaged.iter().zip(&memory.present);
-            out.iter_mut().zip(both).for_each(|(out, (a, f))| *out += scale * a * f);
+            let terms = memory.averaged.iter().zip(&memory.present);
+            out.iter_mut().zip(terms).for_each(|(out, (a, f))| *out += scale * a * f);
         }
         if self.game.centred {
             for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
-                out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
+                out.iter_mut().zip(empty_value).for_each(|(out, mean)| *out += missing * mean);
             }
         }
         Ok(())
@@ -151,14 +152,14 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
     fn value(&self, coalition: &Coalition, memory: &mut Memory) -> Result<(Vec<f64>, Vec<f64>)> {
         let right = self.factor(coalition, memory)?;
         let m = self.game.model.outputs();
-        let mut all = (vec![0.0; self.count * m], vec![0.0; self.count * m]);
+        let mut result = (vec![0.0; self.count * m], vec![0.0; self.count * m]);
         match &self.game.averaged {
-            ValueRule::Outputs(outputs, _) => self.value_by_outputs(outputs, &right, memory, &mut all)?,
+            ValueRule::Outputs(outputs, _) => self.value_by_outputs(outputs, &right, memory, &mut result)?,
             ValueRule::Factors(products) => {
-                self.value_by_factors(products, coalition.present(), &right, memory, &mut all)?;
+                self.value_by_factors(products, coalition.present(), &right, memory, &mut result)?;
             }
         }
-        Ok(all)
+        Ok(result)
     }
 
     /// The values where outputs at the reference rows are averaged; `outputs` is column-major.
@@ -174,17 +175,17 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let mut projected = vec![0.0; size * m];
         for rows in means.blocks() {
             let columns = outputs.chunks_exact(reference);
-            let own: Vec<f64> = columns.flat_map(|column| &column[rows.clone()]).copied().collect();
-            means.project(system, rows, &own, &mut projected);
+            let block_outputs: Vec<f64> = columns.flat_map(|column| &column[rows.clone()]).copied().collect();
+            means.project(system, rows, &block_outputs, &mut projected);
         }
         let mut solved = projected.clone();
         means.solve(system, &mut solved, &game.stop)?;
         for o in 0..m {
             let solved = &solved[o * size..(o + 1) * size];
-            let off = norm(&game.output_rounding[o * reference..(o + 1) * reference]);
+            let output_error = norm(&game.output_rounding[o * reference..(o + 1) * reference]);
             let length = norm(&projected[o * size..(o + 1) * size]);
-            let solving =
-                means.solution_error(system, length, norm(solved), game.units) + off / means.learnt.ridge;
+            let solving = means.solution_error(system, length, norm(solved), game.units)
+                + output_error / means.learnt.ridge;
             for (i, weights) in memory.weights.chunks_exact(size).enumerate() {
                 let product = dot(weights, solved);
                 (values[i * m + o], errors[i * m + o]) =
@@ -213,27 +214,27 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         for (t, product) in products.iter().enumerate() {
             self.average(t, product, present, memory, &mut sizes)?;
         }
-        let mut ones = vec![0.0; size];
+        let mut unit_sums = vec![0.0; size];
         for rows in means.blocks() {
-            let own = vec![1.0; rows.len()];
-            means.project(&memory.system, rows, &own, &mut ones);
+            let block_ones = vec![1.0; rows.len()];
+            means.project(&memory.system, rows, &block_ones, &mut unit_sums);
         }
-        // Where the embedding's kernel is 1 at most, a projection is no longer than what it is made of, up to
-        // the features' √2.
+        // Where the embedding's kernel is at most 1, a projection is no longer than its vector, up to the
+        // features' √2.
         let bounded = means.learnt.kernel.factors().is_some();
         let stretch = if bounded { 1.5 } else { means.error_amplification(&memory.system).max(1.5) };
         let terms = game.model.support_points.rows() as f64 + (size + reference) as f64 + 2.0 * game.units;
         for i in 0..self.count {
             let solved = &memory.weights[i * size..(i + 1) * size];
             let length = norm(solved);
-            let total: f64 = solved.iter().zip(&ones).map(|(w, one)| (w * one).abs()).sum();
+            let total: f64 = solved.iter().zip(&unit_sums).map(|(w, unit)| (w * unit).abs()).sum();
             let units = game.units + means.learnt.kernel.far(game.model.columns().len(), right[i]);
             let weights = WeightVector {
                 rounding_error: means.solution_error(&memory.system, right[i], length, units),
                 total,
                 largest: total.max(stretch * length),
-                missing: 1.0 - dot(solved, &ones),
-                ones: norm(&ones),
+                missing: 1.0 - dot(solved, &unit_sums),
+                ones_length: norm(&unit_sums),
             };
             for o in 0..m {
                 let from = (o * self.count + i) * size;
@@ -252,8 +253,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(())
     }
 
-    /// Adds what product `t` contributes to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`, reference
-    /// rows × (outputs × rows), as it is worth in the system.
+    /// Adds the contribution of product `t` to `averaged`: `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)`,
+    /// reference rows × (outputs × rows), in the system's coordinates.
     fn average(
         &self,
         t: usize,
@@ -282,20 +283,30 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         // The absent factors are many columns as well: what they are worth in the system is less to multiply
         // if there are more rows.
         let factors_first = !means.exact() && columns * (n + size) > n * size;
-        let mut worth = vec![0.0; if factors_first { size * n } else { 0 }];
+        let mut projected_factors = vec![0.0; if factors_first { size * n } else { 0 }];
         for rows in means.blocks() {
             control::check_cancelled(stop)?;
             self.absent_factors(t, product, present, rows.clone(), memory);
-            largest = memory.rest.iter().fold(largest, |a: f64, v| a.max(v.abs()));
-            let Memory { system, rest, scaled, averaged, .. } = memory;
+            largest = memory.absent.iter().fold(largest, |a: f64, v| a.max(v.abs()));
+            let Memory { system, absent: rest, scaled, averaged, .. } = memory;
             if factors_first {
-                means.project_rows(system, rows, rest, &mut worth);
+                means.project_rows(system, rows, rest, &mut projected_factors);
                 continue;
             }
             control::for_each_chunk(columns, (n + size) * rows.len(), stop, |part| {
-                let mut own = vec![0.0; rows.len() * part.len()];
-                small_dense::add_transposed_product(&mut own, rest, &scaled[part.start * n..part.end * n], n);
-                means.project(system, rows.clone(), &own, &mut averaged[part.start * size..part.end * size]);
+                let mut absent_sums = vec![0.0; rows.len() * part.len()];
+                small_dense::add_transposed_product(
+                    &mut absent_sums,
+                    rest,
+                    &scaled[part.start * n..part.end * n],
+                    n,
+                );
+                means.project(
+                    system,
+                    rows.clone(),
+                    &absent_sums,
+                    &mut averaged[part.start * size..part.end * size],
+                );
             })?;
         }
         if factors_first {
@@ -304,7 +315,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 let scaled = &scaled[part.start * n..part.end * n];
                 small_dense::add_product(
                     &mut averaged[part.start * size..part.end * size],
-                    &worth,
+                    &projected_factors,
                     scaled,
                     size,
                 );
@@ -317,7 +328,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(())
     }
 
-    /// Product `t`'s products of absent factors, in `rest`: support points × a block of reference rows.
+    /// Computes product `t`'s products of absent factors into `absent`: support points × a block of reference
+    /// rows.
     fn absent_factors(
         &self,
         t: usize,
@@ -328,25 +340,27 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
     ) {
         let points = &self.game.model.support_points;
         let n = points.rows();
-        memory.rest.resize(n * rows.len(), 0.0);
+        memory.absent.resize(n * rows.len(), 0.0);
         let kept = match &self.game.absent[t] {
             AbsentFactors::Own => split(self.means.grams().unwrap_or_default(), present, false),
-            AbsentFactors::Kept(own) => split(own, present, false),
+            AbsentFactors::Kept(factors) => split(factors, present, false),
             AbsentFactors::Computed => {
                 let products = Products::new(&product.kernels, &[present], false);
-                return products.fill(0, points, &self.means.learnt.rows, rows, &mut memory.rest);
+                return products.fill(0, points, &self.means.learnt.rows, rows, &mut memory.absent);
             }
         };
-        multiply(&kept, n * rows.start..n * rows.end, &mut memory.rest);
+        multiply(&kept, n * rows.start..n * rows.end, &mut memory.absent);
     }
 
-    /// Product `t`'s products of present factors, in `present`: support points × rows.
+    /// Computes product `t`'s products of present factors into `present`: support points × rows.
     fn present_factors(&self, t: usize, present: &[bool], memory: &mut Memory) {
         memory.present.resize(self.game.model.support_points.rows() * self.count, 0.0);
         match &self.present[t] {
             // The embedding's factors are the model's, and its reference rows the support points.
-            None => self.at.kernel_products(present, &mut memory.present),
-            Some(own) => multiply(&split(own, present, true), 0..memory.present.len(), &mut memory.present),
+            None => self.conditions.kernel_products(present, &mut memory.present),
+            Some(factors) => {
+                multiply(&split(factors, present, true), 0..memory.present.len(), &mut memory.present)
+            }
         }
     }
 }
@@ -363,7 +377,7 @@ impl Valuation for FactoredRows<'_, '_> {
         &self,
         products: &[Product],
         coalitions: &[(Coalition, f64)],
-        nobody: &[f64],
+        empty_value: &[f64],
     ) -> Result<Vec<f64>> {
         let size = self.game.model.support_points.rows() * self.count;
         // A fixed number of parts, each summed in order, whatever the number of threads.
@@ -373,7 +387,7 @@ impl Valuation for FactoredRows<'_, '_> {
                 let mut memory = Memory::default();
                 let mut sum = vec![0.0; size];
                 for (coalition, weight) in coalitions {
-                    self.add_functional(products, coalition, *weight, nobody, &mut memory, &mut sum)?;
+                    self.add_functional(products, coalition, *weight, empty_value, &mut memory, &mut sum)?;
                 }
                 Ok(sum)
             })

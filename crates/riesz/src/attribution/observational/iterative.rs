@@ -19,7 +19,7 @@ const BATCH: usize = 32;
 /// Rows that are explained together: more take more memory and fewer, wider steps.
 const ROWS: usize = 512;
 
-/// How many rows to explain together, with a reference and support points of these sizes.
+/// The number of rows to explain together, with a reference and support points of these sizes.
 pub(super) fn rows_at_once(reference: usize, points: usize) -> usize {
     (NUMBERS / 2 / (5 * reference.max(points))).clamp(1, ROWS)
 }
@@ -70,7 +70,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         let terms = (self.game.model.support_points.rows() + 2 * reference) as f64 + 2.0 * self.game.units;
         let solved = self.weights(coalitions)?;
         let weights: Vec<Vec<WeightVector>> = solved.iter().map(|solved| self.summed(solved)).collect();
-        let mut all = vec![(vec![0.0; count * m], vec![0.0; count * m]); coalitions.len()];
+        let mut results = vec![(vec![0.0; count * m], vec![0.0; count * m]); coalitions.len()];
         for o in 0..m {
             let averaged = self.averaged(products, coalitions, o)?;
             for (c, (mut averaged, sizes)) in averaged.into_iter().enumerate() {
@@ -86,14 +86,14 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                     let averaged = AbsentAverages { product: product[i], length, size: sizes[i] };
                     let (value, error) =
                         value_by_factors(self.game, &self.rounds, o, &weights[c][i], &averaged, terms);
-                    (all[c].0[i * m + o], all[c].1[i * m + o]) = (value, error);
+                    (results[c].0[i * m + o], results[c].1[i * m + o]) = (value, error);
                 }
             }
         }
-        Ok(all)
+        Ok(results)
     }
 
-    /// What is said of the weights at each row.
+    /// The properties of the weights at each row.
     fn summed(&self, solved: &CgSolution) -> Vec<WeightVector> {
         let count = self.rows.rows();
         let (mut sum, mut total) = (vec![0.0; count], vec![0.0; count]);
@@ -103,22 +103,22 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 total[i] += (s * root).abs();
             }
         }
-        let ones = dot(self.means.roots(), self.means.roots()).sqrt();
-        let of = |i: usize| {
-            let (off, total, missing) = (solved.errors[i], total[i], 1.0 - sum[i]);
+        let ones_length = dot(self.means.roots(), self.means.roots()).sqrt();
+        let row_weights = |i: usize| {
+            let (error, total, missing) = (solved.errors[i], total[i], 1.0 - sum[i]);
             WeightVector {
-                rounding_error: off,
+                rounding_error: error,
                 total,
                 largest: total.max(1.5 * solved.lengths[i]),
                 missing,
-                ones,
+                ones_length,
             }
         };
-        (0..count).map(of).collect()
+        (0..count).map(row_weights).collect()
     }
 
-    /// For each coalition `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)` of output `o`, rows × reference rows, and
-    /// for each row `Σ_i |coef_i| |present factors|` times the largest absent factor.
+    /// For each coalition `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)` of output `o` (rows × reference rows),
+    /// and for each row `Σ_i |coef_i| |present factors|` times the largest absent factor.
     fn averaged(
         &self,
         products: &[Product],
@@ -131,22 +131,24 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         let mut sizes = vec![vec![0.0; count]; coalitions.len()];
         for product in products {
             let mut scaled = self.present(product, coalitions)?;
-            for (scaled, coef) in scaled.iter_mut().flat_map(|all| all.chunks_exact_mut(count).zip(&coef)) {
+            for (scaled, coef) in
+                scaled.iter_mut().flat_map(|factors| factors.chunks_exact_mut(count).zip(&coef))
+            {
                 scaled.iter_mut().for_each(|v| *v *= coef * product.scale);
             }
             let absent = &Products::new(&product.kernels, coalitions, false);
             let tiles = Tiles { products: absent, u: &model.support_points, v: reference };
-            let own = blocks(&mut averaged, |_| count)
+            let parts = blocks(&mut averaged, |_| count)
                 .into_iter()
-                .map(|own| (own, vec![0.0_f64; coalitions.len()]));
-            let own = tiles.for_each_tile(stop, own.collect(), |(own, largest), tile| {
-                let most = tile.numbers.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
-                largest[tile.product] = largest[tile.product].max(most);
+                .map(|sums| (sums, vec![0.0_f64; coalitions.len()]));
+            let finished = tiles.for_each_tile(stop, parts.collect(), |(sums, largest), tile| {
+                let tile_max = tile.numbers.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+                largest[tile.product] = largest[tile.product].max(tile_max);
                 let scaled = &scaled[tile.product][tile.u.start * count..tile.u.end * count];
-                small_dense::add_product(own[tile.product], scaled, tile.numbers, count);
+                small_dense::add_product(sums[tile.product], scaled, tile.numbers, count);
             })?;
             for (c, sizes) in sizes.iter_mut().enumerate() {
-                let largest = own.iter().fold(0.0, |a: f64, (_, largest)| a.max(largest[c]));
+                let largest = finished.iter().fold(0.0, |a: f64, (_, largest)| a.max(largest[c]));
                 for row in scaled[c].chunks_exact(count) {
                     sizes.iter_mut().zip(row).for_each(|(s, v)| *s += largest * v.abs());
                 }
@@ -169,11 +171,12 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
         }
         let mut sums = vec![vec![0.0; m * count]; coalitions.len()];
-        // The squares of the lengths of what the weights come from.
+        // The squared lengths of the right-hand sides of the weights.
         let mut squares = vec![vec![0.0; count]; coalitions.len()];
-        let own = blocks(&mut sums, |_| m).into_iter().zip(blocks(&mut squares, |_| 1)).collect();
-        let tiles = Tiles { products: &learnt.kernel.given(coalitions), u: &learnt.rows, v: &self.rows };
-        tiles.for_each_tile(stop, own, |(sums, squares), tile| {
+        let parts = blocks(&mut sums, |_| m).into_iter().zip(blocks(&mut squares, |_| 1)).collect();
+        let tiles =
+            Tiles { products: &learnt.kernel.restricted_to(coalitions), u: &learnt.rows, v: &self.rows };
+        tiles.for_each_tile(stop, parts, |(sums, squares), tile| {
             let solved = &solved[tile.product].solution[tile.u.start * m..tile.u.end * m];
             small_dense::add_product(sums[tile.product], solved, tile.numbers, m);
             let columns = tile.numbers.chunks_exact(tile.u.len());
@@ -182,17 +185,18 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 *square += terms.sum::<f64>();
             }
         })?;
-        let off: Vec<f64> = (0..m).map(|o| lengths(&off[o * n..(o + 1) * n], 1)[0] / learnt.ridge).collect();
+        let output_errors: Vec<f64> =
+            (0..m).map(|o| lengths(&off[o * n..(o + 1) * n], 1)[0] / learnt.ridge).collect();
         let value = |(c, solved): (usize, &CgSolution)| {
             let length = |square: &f64| square.sqrt() * (1.0 + f64::EPSILON * n as f64);
             let reach = learnt.kernel.reach(coalitions[c], means.trace(coalitions[c]), &self.rows);
             let right = reach.unwrap_or_else(|| squares[c].iter().map(length).collect());
-            let of = |t: usize| {
+            let bounded_value = |t: usize| {
                 let (i, o) = (t / m, t % m);
-                let solving = solved.errors[o] + off[o];
+                let solving = solved.errors[o] + output_errors[o];
                 value_by_outputs(self.game, o, sums[c][t], right[i], solving, solved.lengths[o], n)
             };
-            (0..count * m).map(of).unzip()
+            (0..count * m).map(bounded_value).unzip()
         };
         Ok(solved.iter().enumerate().map(value).collect())
     }
@@ -203,7 +207,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         products: &[Product],
         coalitions: &[&[bool]],
         weights: &[f64],
-        nobody: &[f64],
+        empty_value: &[f64],
         out: &mut [f64],
     ) -> Result<()> {
         let (points, stop, count) = (&self.game.model.support_points, &self.game.stop, self.rows.rows());
@@ -218,9 +222,9 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             let mut averaged = vec![vec![0.0; count * n]; coalitions.len()];
             let absent = &Products::new(&product.kernels, coalitions, false);
             let tiles = Tiles { products: absent, u: &self.means.learnt.rows, v: points };
-            tiles.for_each_tile(stop, blocks(&mut averaged, |_| count), |own, tile| {
+            tiles.for_each_tile(stop, blocks(&mut averaged, |_| count), |sums, tile| {
                 let solved = &solved[tile.product].solution[tile.u.start * count..tile.u.end * count];
-                small_dense::add_product(own[tile.product], solved, tile.numbers, count);
+                small_dense::add_product(sums[tile.product], solved, tile.numbers, count);
             })?;
             for ((averaged, present), weight) in averaged.iter().zip(&present).zip(weights) {
                 let scale = weight * product.scale;
@@ -236,7 +240,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                     missing.iter_mut().zip(row).for_each(|(m, w)| *m -= weight * w);
                 }
                 for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
-                    out.iter_mut().zip(nobody).for_each(|(out, mean)| *out += missing * mean);
+                    out.iter_mut().zip(empty_value).for_each(|(out, mean)| *out += missing * mean);
                 }
             }
         }
@@ -246,22 +250,22 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
 
 impl Valuation for IterativeRows<'_, '_> {
     fn values(&self, coalitions: &[Coalition]) -> Result<Vec<Bounded>> {
-        let mut all = Vec::with_capacity(coalitions.len());
+        let mut results = Vec::with_capacity(coalitions.len());
         for batch in coalitions.chunks(self.batch()) {
             let present: Vec<&[bool]> = batch.iter().map(Coalition::present).collect();
-            all.extend(match &self.game.averaged {
+            results.extend(match &self.game.averaged {
                 ValueRule::Factors(products) => self.by_factors(products, &present)?,
                 ValueRule::Outputs(outputs, _) => self.by_outputs(outputs, &present)?,
             });
         }
-        Ok(all)
+        Ok(results)
     }
 
     fn functionals(
         &self,
         products: &[Product],
         coalitions: &[(Coalition, f64)],
-        nobody: &[f64],
+        empty_value: &[f64],
     ) -> Result<Vec<f64>> {
         let (n, count) = (self.game.model.support_points.rows(), self.rows.rows());
         let mut out = vec![0.0; n * count];
@@ -271,7 +275,7 @@ impl Valuation for IterativeRows<'_, '_> {
         for batch in coalitions.chunks(self.batch()) {
             let present: Vec<&[bool]> = batch.iter().map(|(coalition, _)| coalition.present()).collect();
             let weights: Vec<f64> = batch.iter().map(|(_, weight)| *weight).collect();
-            self.add_functionals(products, &present, &weights, nobody, &mut out)?;
+            self.add_functionals(products, &present, &weights, empty_value, &mut out)?;
         }
         Ok(out)
     }

@@ -15,7 +15,7 @@
 mod bounds;
 pub(crate) mod covariance;
 mod factored;
-pub(crate) mod filling;
+pub(crate) mod imputation;
 mod iterative;
 mod normal;
 
@@ -33,13 +33,14 @@ use crate::embedding::{
     Approximation, ConditionalMeanEmbeddings, Conditioning, EmbeddingData, EmbeddingSolver,
 };
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Fact, Provenance, Sampling};
+use crate::explanation::{Exactness, Explanation, Provenance, Sampling};
 use crate::game::{Background, Game, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot};
+use crate::model_card::CardEntry;
 use crate::simd::Isa;
 use crate::table::{Players, Table};
 use bounds::KernelRounding;
@@ -58,18 +59,19 @@ pub(crate) struct ObservationalGame<'m> {
     pub(crate) stop: Arc<AtomicBool>,
     averaged: ValueRule,
     centred: bool,
-    /// What rounding can do to the outputs at the reference rows; column-major.
+    /// Bounds on the rounding of the outputs at the reference rows; column-major.
     output_rounding: Vec<f64>,
-    /// Units of rounding that a kernel between rows may be off.
+    /// Units of rounding of a kernel between rows.
     units: f64,
     means: ConditionalMeanEmbeddings,
     /// For each product of the model's kernel, where systems are factored.
     absent: Vec<AbsentFactors>,
 }
 
-/// How a coalition's value follows from the weights of the reference rows.
+/// The rule by which a coalition's value follows from the weights of the reference rows.
 enum ValueRule {
-    /// Players have factors in these products of the model's kernel: the absent ones' are averaged.
+    /// Players have factors in these products of the model's kernel: the absent players' factors are
+    /// averaged.
     Factors(Vec<Product>),
     /// They do not, for this reason: the outputs at the reference rows are averaged. Column-major, less what
     /// they are shrunk towards.
@@ -89,18 +91,18 @@ trait Valuation: Sync {
     fn values(&self, coalitions: &[Coalition]) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
 
     /// The sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its
-    /// weight, at `[i + n r]`; `nobody` is worth the mean of `k(x_i, x_b)`.
+    /// weight, at `[i + n r]`; `empty_value` is the mean of `k(x_i, x_b)`, the value of the empty coalition.
     fn functionals(
         &self,
         products: &[Product],
         coalitions: &[(Coalition, f64)],
-        nobody: &[f64],
+        empty_value: &[f64],
     ) -> Result<Vec<f64>>;
 }
 
 impl<'m> ObservationalGame<'m> {
-    /// Prepares to value coalitions of `groups`. Gives up with [`Error::Interrupted`] soon after `stop`
-    /// becomes true, now and later.
+    /// Prepares to value coalitions of `groups`. Fails with [`Error::Interrupted`] soon after `stop` becomes
+    /// true, now and later.
     pub(crate) fn new(
         model: &'m KernelExpansion,
         reference: Background,
@@ -118,8 +120,8 @@ impl<'m> ObservationalGame<'m> {
             Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
             _ => 0,
         };
-        let more = (model.support_points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
-        conditioning.check_memory("the observational game", rows.rows(), blocks.len(), more)?;
+        let extra_numbers = (model.support_points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
+        conditioning.check_memory("the observational game", rows.rows(), blocks.len(), extra_numbers)?;
         let means =
             ConditionalMeanEmbeddings::learn(rows, reference.weights, &blocks, &kernel, conditioning, &stop)?;
         let EmbeddingData { rows, weights, kernel, .. } = means.learnt();
@@ -130,8 +132,9 @@ impl<'m> ObservationalGame<'m> {
         let centre = if centred { &base } else { &model.intercept };
         let averaged = match model.kernel.products(model.columns(), &groups) {
             Ok(products) => {
-                let of = |p: PlayerProduct<'_>| Product { scale: p.scale, kernels: p.kernels(blocks.len()) };
-                ValueRule::Factors(products.into_iter().map(of).collect())
+                let to_product =
+                    |p: PlayerProduct<'_>| Product { scale: p.scale, kernels: p.kernels(blocks.len()) };
+                ValueRule::Factors(products.into_iter().map(to_product).collect())
             }
             Err(tied @ Error::NotProduct { .. }) => {
                 let less = |t: usize| outputs[(t % n, t / n)] - centre[t / n];
@@ -141,14 +144,14 @@ impl<'m> ObservationalGame<'m> {
         };
         let absent = match (&means.solver, &averaged) {
             (EmbeddingSolver::Factored(means), ValueRule::Factors(products)) => {
-                let same = shares_factors(model, rows, kernel.whole());
-                let of = |product| AbsentFactors::new(means, model, product, same, &stop);
-                products.iter().map(of).collect::<Result<_>>()?
+                let same_factors = shares_factors(model, rows, kernel.full_kernel());
+                let absent_factors = |product| AbsentFactors::new(means, model, product, same_factors, &stop);
+                products.iter().map(absent_factors).collect::<Result<_>>()?
             }
             _ => Vec::new(),
         };
-        let units = kernel.units(model.columns().len() + blocks.len());
-        let off = output_rounding(model, rows, &KernelRounding::new(model, &[rows]), n, &stop)?;
+        let units = kernel.rounding_units(model.columns().len() + blocks.len());
+        let rounding = output_rounding(model, rows, &KernelRounding::new(model, &[rows]), n, &stop)?;
         let budget = Budget::default();
         Ok(Self {
             model,
@@ -158,7 +161,7 @@ impl<'m> ObservationalGame<'m> {
             stop,
             averaged,
             centred,
-            output_rounding: off,
+            output_rounding: rounding,
             units,
             means,
             absent,
@@ -188,7 +191,7 @@ impl<'m> ObservationalGame<'m> {
         }
     }
 
-    /// What output `o` is shrunk towards.
+    /// The centre of the shrinkage of output `o`.
     fn centre(&self, o: usize) -> f64 {
         if self.centred { self.base[o] } else { self.model.intercept[o] }
     }
@@ -199,7 +202,8 @@ impl<'m> ObservationalGame<'m> {
         game.absent()
     }
 
-    /// How many coalitions [`functionals`](Self::functionals) samples at most; `None` where it takes all.
+    /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where it
+    /// takes all.
     pub(crate) fn sampled_functionals(&self) -> Option<usize> {
         (!uses_all_coalitions(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
     }
@@ -221,7 +225,8 @@ impl<'m> ObservationalGame<'m> {
         })
     }
 
-    /// `out[i][r]`: what a coefficient 1 of support point i would add to the value of `player` in row r.
+    /// `out[i][r]` is the contribution of a coefficient 1 of support point i to the value of `player` in row
+    /// r.
     pub(crate) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
         let (data, products) = (rows.align_to(self.model.columns())?, self.products()?);
         let points = &self.model.support_points;
@@ -230,16 +235,16 @@ impl<'m> ObservationalGame<'m> {
         // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
         let share = 1.0 / p as f64;
         let mean = |k: &[f64]| self.means.learnt().mean(k);
-        let nobody = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
+        let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
         let everybody = map_kernel_rows(self.model, &data, points, <[f64]>::to_vec, &self.stop)?;
         let mut total: Vec<f64> =
-            (0..n * count).map(|t| share * (everybody[t % n][t / n] - nobody[t % n])).collect();
-        let proper = self.valuation(&data)?.functionals(products, &coalitions, &nobody)?;
+            (0..n * count).map(|t| share * (everybody[t % n][t / n] - empty_value[t % n])).collect();
+        let proper = self.valuation(&data)?.functionals(products, &coalitions, &empty_value)?;
         total.iter_mut().zip(&proper).for_each(|(t, v)| *t += v);
         Ok(Matrix::from_row_major(count, n, total).transpose())
     }
 
-    /// Goes on from `sample` and keeps what was valued in it, if there is one.
+    /// Explains rows. If there is a `sample`, continues from it and stores the new coalition values in it.
     pub(crate) fn explain(
         &self,
         rows: &Table,
@@ -251,25 +256,25 @@ impl<'m> ObservationalGame<'m> {
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         let mut values = Vec::with_capacity(n * m * p);
         let (mut std_error, mut bound) = (Vec::new(), Vec::new());
-        let (mut sampled, mut coalitions, mut off) = (false, 0, 0.0);
+        let (mut sampled, mut coalitions, mut max_error) = (false, 0, 0.0);
         for (number, start) in (0..n).step_by(self.rows_at_once()).enumerate() {
-            let mut own = SamplePart::default();
-            let part = sample.as_mut().map_or(&mut own, |sample| sample.part(number));
+            let mut fresh_part = SamplePart::default();
+            let part = sample.as_mut().map_or(&mut fresh_part, |sample| sample.part(number));
             let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
             let mut game = RowGame::new(self, &data.select_rows(&chunk), &predictions, start)?;
-            let found = solve_from(&mut game, budget, &mut part.regression)?;
+            let solution = solve_from(&mut game, budget, &mut part.regression)?;
             part.merge([&mut game.error, &mut game.largest]);
-            values.extend_from_slice(found.values.data());
-            coalitions = found.coalitions;
-            off = game.error.iter().copied().fold(off, f64::max);
-            match found.std_error {
+            values.extend_from_slice(solution.values.data());
+            coalitions = solution.coalitions;
+            max_error = game.error.iter().copied().fold(max_error, f64::max);
+            match solution.std_error {
                 Some(errors) => {
                     sampled = true;
                     std_error.extend_from_slice(errors.data());
                 }
                 // The weights of all coalitions add up to 2 at most; the rest is rounding of the sum.
                 None => bound.extend(game.error.iter().zip(&game.largest).map(|(error, largest)| {
-                    2.0 * error + f64::EPSILON * (found.coalitions + 8 * p + 8) as f64 * largest
+                    2.0 * error + f64::EPSILON * (solution.coalitions + 8 * p + 8) as f64 * largest
                 })),
             }
         }
@@ -296,38 +301,41 @@ impl<'m> ObservationalGame<'m> {
                 game: Game::NAMES[4].into(),
                 absent: self.absent(),
                 model: self.model.facts(),
-                run: self.exactness(coalitions, off),
+                run: self.exactness(coalitions, max_error),
             },
         })
     }
 
-    /// What was done, where so many proper coalitions were valued, none of them off by more than `off`.
-    fn exactness(&self, coalitions: usize, off: f64) -> Vec<Fact> {
+    /// Provenance of a run that valued this number of proper coalitions, each with an error of at most
+    /// `max_error`.
+    fn exactness(&self, coalitions: usize, max_error: f64) -> Vec<CardEntry> {
         let tied = self.means.learnt().kernel.factors().is_none();
         let family = if tied { ", taken to the columns that are given" } else { "" };
         let mut facts = vec![
-            Fact::new("riesz", env!("CARGO_PKG_VERSION")),
-            Fact::new("conditioning kernel", self.means.kernel().formula() + family),
-            Fact::measured("ridge", self.means.ridge()),
-            Fact::new("approximation", self.means.approximation()),
-            Fact::new("coalitions valued", coalitions + 2),
+            CardEntry::new("riesz", env!("CARGO_PKG_VERSION")),
+            CardEntry::new("conditioning kernel", self.means.kernel().formula() + family),
+            CardEntry::measured("ridge", self.means.ridge()),
+            CardEntry::new("approximation", self.means.approximation()),
+            CardEntry::new("coalitions valued", coalitions + 2),
         ];
         // Standard errors of sampled coalitions do not tell what the iteration left open.
         if let EmbeddingSolver::Iterative(_) = &self.means.solver {
-            facts.push(Fact::measured("bound on the error of a coalition's value", off));
+            facts.push(CardEntry::measured("bound on the error of a coalition's value", max_error));
         }
         facts
     }
 }
 
-/// Whether the factors of the model between its support points and the reference rows are those of the
-/// embedding.
+/// Whether the factors of the model between its support points and the reference rows equal the factors of
+/// the embedding.
 fn shares_factors(model: &KernelExpansion, reference: &Table, embedding: &Kernel) -> bool {
-    let ([term], [own]) = (model.kernel.terms.as_slice(), embedding.terms.as_slice()) else { return false };
-    term.factors == own.factors && model.support_points.column_major() == reference.column_major()
+    let ([term], [embedding_term]) = (model.kernel.terms.as_slice(), embedding.terms.as_slice()) else {
+        return false;
+    };
+    term.factors == embedding_term.factors && model.support_points.column_major() == reference.column_major()
 }
 
-/// What `read` makes of the kernel between all rows of `u` and each row of `x`, one row of `x` at a time.
+/// Applies `read` to the kernel between all rows of `u` and each row of `x`, one row of `x` at a time.
 fn map_kernel_rows<T: Send>(
     model: &KernelExpansion,
     u: &Table,
@@ -340,13 +348,13 @@ fn map_kernel_rows<T: Send>(
     let rows = (0..x.rows()).into_par_iter();
     rows.map_init(memory, |(buffer, out), i| {
         control::check_cancelled(stop)?;
-        model.kernel.row(isa, Columns::of(u, 0), &x.row(i), buffer, out);
+        model.kernel.row(isa, Columns::from_row(u, 0), &x.row(i), buffer, out);
         Ok(read(out))
     })
     .collect()
 }
 
-/// What rounding can do to the outputs at each row of `x`, or to a mean over so many of them, output by
+/// Bounds on the rounding of the outputs at each row of `x`, or of a mean over `reference` rows, output by
 /// output.
 fn output_rounding(
     model: &KernelExpansion,
@@ -356,21 +364,22 @@ fn output_rounding(
     stop: &AtomicBool,
 ) -> Result<Vec<f64>> {
     let terms = (model.support_points.rows() + reference + 16) as f64;
-    let of = |o: usize, size: f64| rounds.rounding_error(o, size, terms);
+    let rounding_of = |o: usize, size: f64| rounds.rounding_error(o, size, terms);
     let outputs = 0..model.outputs();
-    let all = if rounds.bounded {
+    let bounds = if rounds.bounded {
         let total =
             |k: &[f64], o| k.iter().enumerate().map(|(i, k)| (k * model.coef[(i, o)]).abs()).sum::<f64>();
-        let row = |k: &[f64]| outputs.clone().map(|o| of(o, total(k, o))).collect::<Vec<f64>>();
+        let row = |k: &[f64]| outputs.clone().map(|o| rounding_of(o, total(k, o))).collect::<Vec<f64>>();
         map_kernel_rows(model, &model.support_points, x, row, stop)?
     } else {
-        let own = model.kernel.diagonal(&model.support_points);
-        let total = |o| own.iter().enumerate().map(|(i, k)| k.sqrt() * model.coef[(i, o)].abs()).sum::<f64>();
+        let diagonal = model.kernel.diagonal(&model.support_points);
+        let total =
+            |o| diagonal.iter().enumerate().map(|(i, k)| k.sqrt() * model.coef[(i, o)].abs()).sum::<f64>();
         let total: Vec<f64> = outputs.clone().map(total).collect();
-        let row = |k: f64| outputs.clone().map(|o| of(o, k.sqrt() * total[o])).collect();
+        let row = |k: f64| outputs.clone().map(|o| rounding_of(o, k.sqrt() * total[o])).collect();
         model.kernel.diagonal(x).into_iter().map(row).collect()
     };
-    Ok(outputs.flat_map(|o| all.iter().map(move |row| row[o])).collect())
+    Ok(outputs.flat_map(|o| bounds.iter().map(move |row| row[o])).collect())
 }
 
 /// Some rows under the observational game.
@@ -378,13 +387,13 @@ struct RowGame<'e> {
     players: usize,
     valuation: Box<dyn Valuation + 'e>,
     ends: [Vec<f64>; 2],
-    /// By row and output: the largest bound on the error of a coalition's value, and the largest value.
+    /// For each row and output: the largest bound on the error of a coalition's value, and the largest value.
     error: Vec<f64>,
     largest: Vec<f64>,
 }
 
 impl<'e> RowGame<'e> {
-    /// `first` is the number of the first of them in `predictions`.
+    /// `first` is the position of the first row in `predictions`.
     fn new(
         game: &'e ObservationalGame<'_>,
         rows: &Table,
@@ -396,7 +405,7 @@ impl<'e> RowGame<'e> {
         let reference = &game.means.learnt().rows;
         let rounds = KernelRounding::new(game.model, &[reference, rows]);
         let reference = reference.rows();
-        let own = output_rounding(game.model, rows, &rounds, reference, &game.stop)?;
+        let row_rounding = output_rounding(game.model, rows, &rounds, reference, &game.stop)?;
         let mut error = Vec::with_capacity(count * m);
         let mut largest = Vec::with_capacity(count * m);
         for i in 0..count {
@@ -405,7 +414,7 @@ impl<'e> RowGame<'e> {
                     game.means.learnt().mean(&game.output_rounding[o * reference..(o + 1) * reference]);
                 let intercept = game.model.intercept[o].abs();
                 let ends = f64::EPSILON * (predictions[(first + i, o)].abs() + reference as f64 * intercept);
-                error.push(own[o * count + i].max(mean) + ends);
+                error.push(row_rounding[o * count + i].max(mean) + ends);
                 largest.push(predictions[(first + i, o)].abs().max(game.base[o].abs()));
             }
         }
@@ -435,14 +444,14 @@ impl CoalitionGame for RowGame<'_> {
 
     fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues> {
         let games = self.error.len();
-        let mut all = Vec::with_capacity(coalitions.len() * games);
+        let mut flat_values = Vec::with_capacity(coalitions.len() * games);
         for (values, errors) in self.valuation.values(coalitions)? {
             for g in 0..games {
                 self.error[g] = self.error[g].max(errors[g]);
                 self.largest[g] = self.largest[g].max(values[g].abs());
             }
-            all.extend_from_slice(&values);
+            flat_values.extend_from_slice(&values);
         }
-        Ok(Matrix::from_row_major(coalitions.len(), games, all).into())
+        Ok(Matrix::from_row_major(coalitions.len(), games, flat_values).into())
     }
 }

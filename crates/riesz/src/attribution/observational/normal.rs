@@ -1,5 +1,5 @@
-//! A normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula), and of
-//! some columns given others.
+//! A joint normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula),
+//! and its conditional distributions.
 
 use statrs::distribution::ContinuousCDF;
 
@@ -20,7 +20,7 @@ pub(super) struct JointNormal {
     scores: Vec<(Vec<f64>, Vec<f64>)>,
 }
 
-/// That of some columns given the others.
+/// The distribution of the absent columns given the present ones.
 pub(super) struct ConditionalNormal<'n> {
     normal: &'n JointNormal,
     known: Vec<usize>,
@@ -32,18 +32,18 @@ pub(super) struct ConditionalNormal<'n> {
 }
 
 impl JointNormal {
-    /// Of the columns, or `with_scores` of their normal scores.
+    /// Fits the distribution of the columns, or with `with_scores` that of their normal scores.
     ///
     /// # Errors
     /// [`Error::TooFew`] for fewer than two rows; [`Error::WrongKind`] for categories.
     pub(super) fn new(reference: &ReferenceRows, columns: &[Column], with_scores: bool) -> Result<Self> {
         let (n, d) = (reference.rows.len(), columns.len());
         if n < 2 {
-            return Err(Error::TooFew { what: "the reference".into(), needed: 2, unit: "rows are" });
+            return Err(Error::TooFew { subject: "the reference".into(), needed: 2, unit: "rows are" });
         }
         if let Some(column) = columns.iter().find(|c| c.kind != ColumnKind::Numeric) {
             let expected = "numbers, which a normal distribution needs: use the kernel instead,";
-            return Err(Error::WrongKind { column: column.name.clone(), found: "categories", expected });
+            return Err(Error::WrongKind { column: column.name.clone(), actual: "categories", expected });
         }
         let mut scores = Vec::new();
         let mut rows = reference.rows.clone();
@@ -68,8 +68,8 @@ impl JointNormal {
             }
         }
         // In units of its own: what is added to a diagonal is little for every column.
-        let of = |i: usize| covariance[(i, i)].sqrt();
-        let scale: Vec<f64> = (0..d).map(|i| if of(i) > 0.0 { of(i) } else { 1.0 }).collect();
+        let sd = |i: usize| covariance[(i, i)].sqrt();
+        let scale: Vec<f64> = (0..d).map(|i| if sd(i) > 0.0 { sd(i) } else { 1.0 }).collect();
         for i in 0..d {
             for j in 0..d {
                 covariance[(i, j)] /= scale[i] * scale[j];
@@ -78,7 +78,7 @@ impl JointNormal {
         Ok(Self { mean, scale, correlation: covariance, scores })
     }
 
-    /// Given the columns that `present` marks.
+    /// The conditional distribution given the columns that `present` marks.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
@@ -86,7 +86,7 @@ impl JointNormal {
         let (known, absent): (Vec<usize>, Vec<usize>) = (0..present.len()).partition(|&j| present[j]);
         let block = |a: &[usize], b: &[usize]| {
             let numbers =
-                a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|at| self.correlation[at]);
+                a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|entry| self.correlation[entry]);
             Matrix::from_row_major(a.len(), b.len(), numbers.collect())
         };
         // Constant columns, and columns that others determine, leave a singular matrix: a little is added to
@@ -103,10 +103,10 @@ impl JointNormal {
                 .solve(cross.clone())
                 .transpose()
         };
-        let mut rest = block(&absent, &absent);
+        let mut remainder = block(&absent, &absent);
         let explained = slope.matmul(&cross);
-        rest.data_mut().iter_mut().zip(explained.data()).for_each(|(r, e)| *r -= e);
-        let lower = Cholesky::new(regular(rest), "covariance of the absent columns")?.lower().clone();
+        remainder.data_mut().iter_mut().zip(explained.data()).for_each(|(r, e)| *r -= e);
+        let lower = Cholesky::new(regular(remainder), "covariance of the absent columns")?.lower().clone();
         Ok(ConditionalNormal { normal: self, known, absent, slope, lower })
     }
 
@@ -120,23 +120,23 @@ impl JointNormal {
 }
 
 impl ConditionalNormal<'_> {
-    /// So many rows like `x` in the known columns, whose other columns are drawn.
+    /// Draws `draws` rows like `x` in the present columns.
     pub(super) fn draw(&self, x: &[f64], draws: usize, random: &mut Random) -> Vec<Vec<f64>> {
         let normal = self.normal;
         let centred: Vec<f64> = (self.known.iter())
             .map(|&j| (normal.normal_score(j, x[j]) - normal.mean[j]) / normal.scale[j])
             .collect();
         let mean = self.slope.matvec(&centred);
-        let mut one = || {
+        let mut draw_row = || {
             let noise: Vec<f64> = self.absent.iter().map(|_| random.sample(StandardNormal)).collect();
             let mut row = x.to_vec();
             for (a, &j) in self.absent.iter().enumerate() {
-                let own = dot(&self.lower.row(a)[..=a], &noise[..=a]);
-                row[j] = normal.value(j, normal.mean[j] + normal.scale[j] * (mean[a] + own));
+                let deviation = dot(&self.lower.row(a)[..=a], &noise[..=a]);
+                row[j] = normal.value(j, normal.mean[j] + normal.scale[j] * (mean[a] + deviation));
             }
             row
         };
-        (0..draws).map(|_| one()).collect()
+        (0..draws).map(|_| draw_row()).collect()
     }
 }
 
@@ -148,25 +148,26 @@ fn score_table(reference: &ReferenceRows, j: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut values, mut scores): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut below = 0.0;
     for group in order.chunk_by(|&a, &b| reference.rows[a][j] == reference.rows[b][j]) {
-        let own: f64 = group.iter().map(|&b| reference.weights[b]).sum();
+        let group_weight: f64 = group.iter().map(|&b| reference.weights[b]).sum();
         values.push(reference.rows[group[0]][j]);
-        scores.push(normal_quantile((below + own / 2.0).clamp(1e-12, 1.0 - 1e-12)));
-        below += own;
+        scores.push(normal_quantile((below + group_weight / 2.0).clamp(1e-12, 1.0 - 1e-12)));
+        below += group_weight;
     }
     (values, scores)
 }
 
-/// The value at `x` of the line through ascending points, and beyond them that of the last one.
+/// The value at `x` of the piecewise linear function through ascending points; constant beyond the first and
+/// last point.
 fn interpolate(from: &[f64], to: &[f64], x: f64) -> f64 {
-    let at = from.partition_point(|v| *v < x);
-    if at == 0 {
+    let index = from.partition_point(|v| *v < x);
+    if index == 0 {
         return to[0];
     }
-    if at == from.len() {
-        return to[at - 1];
+    if index == from.len() {
+        return to[index - 1];
     }
-    let share = (x - from[at - 1]) / (from[at] - from[at - 1]);
-    to[at - 1] + share * (to[at] - to[at - 1])
+    let share = (x - from[index - 1]) / (from[index] - from[index - 1]);
+    to[index - 1] + share * (to[index] - to[index - 1])
 }
 
 /// The standard normal quantile.

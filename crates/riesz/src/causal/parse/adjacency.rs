@@ -11,7 +11,7 @@ use crate::error::Result;
 
 const FORMAT: &str = "adjacency matrix";
 
-/// Of an entry: a number, or nothing for 0.
+/// The value of an entry: a number, or 0 for an empty cell.
 fn number(cell: &str) -> Option<f64> {
     match cell.to_lowercase().as_str() {
         "" | "nan" | "na" | "false" => Some(0.0),
@@ -27,19 +27,19 @@ fn delimiter(text: &str) -> Option<char> {
 
 /// The cells of a line, quotes taken off; several blanks are one.
 fn cells(line: &str, delimiter: char) -> Vec<String> {
-    let (mut found, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+    let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
     for c in line.trim_end_matches(['\r', '\n']).chars() {
         match c {
             '"' => quoted = !quoted,
-            c if c == delimiter && !quoted => found.push(std::mem::take(&mut cell).trim().to_string()),
+            c if c == delimiter && !quoted => cells.push(std::mem::take(&mut cell).trim().to_string()),
             c => cell.push(c),
         }
     }
-    found.push(cell.trim().to_string());
+    cells.push(cell.trim().to_string());
     if delimiter == ' ' {
-        found.retain(|cell| !cell.is_empty());
+        cells.retain(|cell| !cell.is_empty());
     }
-    found
+    cells
 }
 
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -57,7 +57,7 @@ pub(super) fn recognises(text: &str) -> bool {
 
 /// A square matrix with the names of its variables.
 struct Matrix {
-    /// What the first cell says.
+    /// The text of the first cell.
     corner: String,
     names: Vec<String>,
     rows: Vec<Vec<f64>>,
@@ -65,21 +65,21 @@ struct Matrix {
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
     let matrix = matrix(text)?;
-    let mut found = Parsed { variables: matrix.names.clone(), ..Parsed::default() };
+    let mut parsed = Parsed { variables: matrix.names.clone(), ..Parsed::default() };
     let entries = || matrix.rows.iter().flatten().copied();
     let marks =
         entries().all(|v| [-1.0, 0.0, 1.0, 2.0].contains(&v)) && entries().any(|v| v == -1.0 || v == 2.0);
     let n = matrix.names.len();
     let symmetric = (0..n).all(|i| (0..n).all(|j| (matrix.rows[i][j] == 0.0) == (matrix.rows[j][i] == 0.0)));
     if marks && symmetric {
-        by_marks(&matrix, &mut found)?;
-        return Ok(found);
+        by_marks(&matrix, &mut parsed)?;
+        return Ok(parsed);
     }
     let transposed = match matrix.corner.to_lowercase().as_str() {
         "to" => true,
         "from" => false,
         _ if entries().all(|v| v == 0.0 || v == 1.0) => {
-            found.note = Some(
+            parsed.note = Some(
                 "the graph is an adjacency matrix: rows are taken for causes of columns; if rows are \
                  effects, as in LiNGAM, write 'to' in its first cell"
                     .into(),
@@ -106,22 +106,22 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
                 );
                 return wrong(FORMAT, i + 2, problem);
             }
-            found.edge(&matrix.names[from], &matrix.names[to], false);
+            parsed.edge(&matrix.names[from], &matrix.names[to], false);
         }
     }
-    Ok(found)
+    Ok(parsed)
 }
 
 /// Edges by the marks at both ends: a tail (-1), a head (1), or a circle (2), which leaves both possible.
-fn by_marks(matrix: &Matrix, found: &mut Parsed) -> Result<()> {
+fn by_marks(matrix: &Matrix, graph: &mut Parsed) -> Result<()> {
     let n = matrix.names.len();
     for i in 0..n {
         for j in (i + 1..n).filter(|&j| matrix.rows[i][j] != 0.0) {
             let (a, b) = (&matrix.names[i], &matrix.names[j]);
             match (matrix.rows[i][j], matrix.rows[j][i]) {
-                (-1.0, 1.0) => found.edge(a, b, false),
-                (1.0, -1.0) => found.edge(b, a, false),
-                (1.0, 1.0) => found.edge(a, b, true),
+                (-1.0, 1.0) => graph.edge(a, b, false),
+                (1.0, -1.0) => graph.edge(b, a, false),
+                (1.0, 1.0) => graph.edge(a, b, true),
                 _ => {
                     let problem = format!(
                         "the edge between '{a}' and '{b}' has no direction: an arrow has the mark -1 in \
@@ -137,9 +137,9 @@ fn by_marks(matrix: &Matrix, found: &mut Parsed) -> Result<()> {
 
 fn matrix(text: &str) -> Result<Matrix> {
     let delimiter = delimiter(text).unwrap_or(',');
-    let mut all = lines(text).map(|(line, content)| (line, cells(content, delimiter)));
-    let (first, mut header) = all.next().unwrap_or_default();
-    let body: Vec<(usize, Vec<String>)> = all.collect();
+    let mut rows_of_cells = lines(text).map(|(line, content)| (line, cells(content, delimiter)));
+    let (first, mut header) = rows_of_cells.next().unwrap_or_default();
+    let body: Vec<(usize, Vec<String>)> = rows_of_cells.collect();
     if header.iter().all(|cell| number(cell).is_some()) {
         return wrong(FORMAT, first, "the first line has no names: write the variables' names there");
     }

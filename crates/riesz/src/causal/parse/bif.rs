@@ -17,23 +17,24 @@ pub(super) fn recognises(text: &str) -> bool {
 
 /// The text with blanks in the place of comments, so that lines and places stay.
 fn uncommented(text: &str) -> String {
-    let (mut out, mut rest) = (String::new(), text);
+    let (mut out, mut remaining) = (String::new(), text);
     loop {
-        let line =
-            rest.find("//").map(|start| (start, rest[start..].find('\n').unwrap_or(rest.len() - start)));
-        let block = rest
-            .find("/*")
-            .map(|start| (start, rest[start..].find("*/").map_or(rest.len() - start, |end| end + 2)));
-        let Some((start, length)) = [line, block].into_iter().flatten().min() else { return out + rest };
-        out += &rest[..start];
-        out.extend(rest[start..start + length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
-        rest = &rest[start + length..];
+        let line = remaining
+            .find("//")
+            .map(|start| (start, remaining[start..].find('\n').unwrap_or(remaining.len() - start)));
+        let block = remaining.find("/*").map(|start| {
+            (start, remaining[start..].find("*/").map_or(remaining.len() - start, |end| end + 2))
+        });
+        let Some((start, length)) = [line, block].into_iter().flatten().min() else { return out + remaining };
+        out += &remaining[..start];
+        out.extend(remaining[start..start + length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        remaining = &remaining[start + length..];
     }
 }
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
     let text = uncommented(text);
-    let mut found = Parsed::default();
+    let mut graph = Parsed::default();
     let mut offset = 0;
     while let Some(start) = text[offset..].find(|c: char| !c.is_whitespace()) {
         let start = offset + start;
@@ -42,26 +43,26 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             Some(brace) => (&text[start..start + brace], start + brace),
             None => return wrong(FORMAT, line, "a block has no braces: write 'variable X { … }'"),
         };
-        let (word, rest) = head
+        let (word, head_rest) = head
             .trim()
             .split_at(head.find(|c: char| c.is_whitespace() || c == '(').unwrap_or(head.trim().len()));
         match word {
             "network" => {}
             "variable" => {
-                let name = unquoted(rest);
+                let name = unquoted(head_rest);
                 if name.is_empty() {
                     return wrong(FORMAT, line, "a variable has no name: write 'variable X { … }'");
                 }
-                if found.variables.contains(&name) {
+                if graph.variables.contains(&name) {
                     return wrong(
                         FORMAT,
                         line,
                         format!("'{name}' is declared twice: take one of its blocks out"),
                     );
                 }
-                found.variable(&name);
+                graph.variable(&name);
             }
-            "probability" => parents(rest, line, &mut found)?,
+            "probability" => parents(head_rest, line, &mut graph)?,
             other => {
                 return wrong(
                     FORMAT,
@@ -75,7 +76,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         };
         offset = body + length;
     }
-    Ok(found)
+    Ok(graph)
 }
 
 fn unquoted(name: &str) -> String {
@@ -83,7 +84,7 @@ fn unquoted(name: &str) -> String {
 }
 
 /// `( Y | X, Z )`.
-fn parents(head: &str, line: usize, found: &mut Parsed) -> Result<()> {
+fn parents(head: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     let inner = head.trim().strip_prefix('(').and_then(|head| head.strip_suffix(')'));
     let Some(inner) = inner else {
         return wrong(
@@ -92,11 +93,11 @@ fn parents(head: &str, line: usize, found: &mut Parsed) -> Result<()> {
             "a probability names its variables in brackets: write 'probability ( Y | X, Z ) { … }'",
         );
     };
-    let (child, given) = inner.split_once('|').unwrap_or((inner, ""));
+    let (child, parent_list) = inner.split_once('|').unwrap_or((inner, ""));
     let child = unquoted(child);
-    let given: Vec<String> = given.split(',').map(unquoted).filter(|name| !name.is_empty()).collect();
-    for name in given.iter().chain([&child]) {
-        if !found.variables.contains(name) {
+    let parents: Vec<String> = parent_list.split(',').map(unquoted).filter(|name| !name.is_empty()).collect();
+    for name in parents.iter().chain([&child]) {
+        if !graph.variables.contains(name) {
             return wrong(
                 FORMAT,
                 line,
@@ -104,11 +105,11 @@ fn parents(head: &str, line: usize, found: &mut Parsed) -> Result<()> {
             );
         }
     }
-    given.iter().for_each(|parent| found.edge(parent, &child, false));
+    parents.iter().for_each(|parent| graph.edge(parent, &child, false));
     Ok(())
 }
 
-/// How many bytes a block in braces takes, inner braces counted.
+/// The number of bytes of a block in braces, including inner braces.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (i, c) in text.char_indices() {

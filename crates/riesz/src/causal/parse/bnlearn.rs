@@ -10,7 +10,7 @@ pub(super) fn recognises(text: &str) -> bool {
 }
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
-    let mut found = Parsed::default();
+    let mut graph = Parsed::default();
     let mut parents: Vec<(usize, String, String)> = Vec::new();
     let mut offset = 0;
     while let Some(start) = text[offset..].find(|c: char| !c.is_whitespace()) {
@@ -22,11 +22,11 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             return wrong(FORMAT, line, "a square bracket is not closed: add ]");
         };
         offset = start + length + 2;
-        let (name, given) =
+        let (name, parent_list) =
             inner[..length].split_once('|').map_or((&inner[..length], None), |(a, b)| (a, Some(b)));
         let name = name.trim();
         if name.is_empty()
-            || given.is_some_and(|given| given.split(':').any(|parent| parent.trim().is_empty()))
+            || parent_list.is_some_and(|list| list.split(':').any(|parent| parent.trim().is_empty()))
         {
             return wrong(
                 FORMAT,
@@ -34,26 +34,26 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
                 format!("a name is empty in [{}]: write nodes as [X|Z1:Z2]", &inner[..length]),
             );
         }
-        if found.variables.iter().any(|known| known == name) {
+        if graph.variables.iter().any(|known| known == name) {
             return wrong(
                 FORMAT,
                 line,
                 format!("'{name}' has two brackets: give all its parents in one, as in [X|Z1:Z2]"),
             );
         }
-        found.variable(name);
-        let each = given.into_iter().flat_map(|given| given.split(':'));
-        parents.extend(each.map(|parent| (line, parent.trim().to_string(), name.to_string())));
+        graph.variable(name);
+        let names = parent_list.into_iter().flat_map(|list| list.split(':'));
+        parents.extend(names.map(|parent| (line, parent.trim().to_string(), name.to_string())));
     }
     for (line, parent, child) in parents {
-        if !found.variables.contains(&parent) {
+        if !graph.variables.contains(&parent) {
             return wrong(
                 FORMAT,
                 line,
                 format!("'{parent}', a parent of '{child}', has no bracket of its own: add [{parent}]"),
             );
         }
-        found.edge(&parent, &child, false);
+        graph.edge(&parent, &child, false);
     }
-    Ok(found)
+    Ok(graph)
 }

@@ -48,8 +48,8 @@ fn attributes(entries: &[Entry]) -> Attributes {
 pub(super) fn read(text: &str) -> Result<Parsed> {
     let mut tokens = tokens(text)?;
     tokens.reverse();
-    let all = entries(&mut tokens, None)?;
-    let Some(graph) = all.iter().find(|entry| entry.key.eq_ignore_ascii_case("graph")) else {
+    let entries = entries(&mut tokens, None)?;
+    let Some(graph) = entries.iter().find(|entry| entry.key.eq_ignore_ascii_case("graph")) else {
         return wrong(FORMAT, 1, "there is no 'graph [ … ]'");
     };
     let parts = graph.list()?;
@@ -60,31 +60,33 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             "the edges have no direction: write 'directed 1' in the graph, in networkx by giving a DiGraph",
         );
     }
-    let mut found = Parsed::default();
+    let mut graph_parsed = Parsed::default();
     let mut ids: Vec<(String, String)> = Vec::new();
     for node in parts.iter().filter(|entry| entry.key.eq_ignore_ascii_case("node")) {
-        let own = attributes(node.list()?);
-        let Some(id) = own.get("id").or_else(|| own.get("label")) else {
+        let node_attributes = attributes(node.list()?);
+        let Some(id) = node_attributes.get("id").or_else(|| node_attributes.get("label")) else {
             return wrong(FORMAT, node.line, "a node has no id: write 'id' and a number");
         };
-        let name = own.get("label").or_else(|| own.get("name")).unwrap_or(id);
-        if ids.iter().any(|(other, _)| other == id) || found.variables.iter().any(|known| known == name) {
+        let name = node_attributes.get("label").or_else(|| node_attributes.get("name")).unwrap_or(id);
+        if ids.iter().any(|(other, _)| other == id)
+            || graph_parsed.variables.iter().any(|known| known == name)
+        {
             return wrong(
                 FORMAT,
                 node.line,
                 format!("two nodes are called '{name}': give each its own id and label"),
             );
         }
-        found.variable(name);
-        if own.latent() {
-            found.latent.push(name.into());
+        graph_parsed.variable(name);
+        if node_attributes.latent() {
+            graph_parsed.latent.push(name.into());
         }
         ids.push((id.into(), name.into()));
     }
     for edge in parts.iter().filter(|entry| entry.key.eq_ignore_ascii_case("edge")) {
-        let own = attributes(edge.list()?);
+        let edge_attributes = attributes(edge.list()?);
         let end = |key: &str| {
-            let Some(id) = own.get(key) else {
+            let Some(id) = edge_attributes.get(key) else {
                 return wrong(
                     FORMAT,
                     edge.line,
@@ -100,9 +102,9 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
                 }
             }
         };
-        found.edge(&end("source")?, &end("target")?, own.bidirected());
+        graph_parsed.edge(&end("source")?, &end("target")?, edge_attributes.bidirected());
     }
-    Ok(found)
+    Ok(graph_parsed)
 }
 
 enum Token {
@@ -113,54 +115,54 @@ enum Token {
 }
 
 fn tokens(text: &str) -> Result<Vec<(Token, usize)>> {
-    let (mut found, mut rest, mut line) = (Vec::new(), text, 1);
-    while let Some(first) = rest.chars().next() {
+    let (mut tokens, mut remaining, mut line) = (Vec::new(), text, 1);
+    while let Some(first) = remaining.chars().next() {
         let length = match first {
             '[' | ']' => {
-                found.push((if first == '[' { Token::Open } else { Token::Close }, line));
+                tokens.push((if first == '[' { Token::Open } else { Token::Close }, line));
                 1
             }
-            '#' => rest.find('\n').unwrap_or(rest.len()),
+            '#' => remaining.find('\n').unwrap_or(remaining.len()),
             '"' => {
-                let Some(end) = rest[1..].find('"') else {
+                let Some(end) = remaining[1..].find('"') else {
                     return wrong(FORMAT, line, "a quote has no end: close it with \"");
                 };
-                found.push((Token::Quoted(unescaped(&rest[1..=end])), line));
+                tokens.push((Token::Quoted(unescaped(&remaining[1..=end])), line));
                 end + 2
             }
             c if c.is_whitespace() => c.len_utf8(),
             _ => {
                 let ends = |c: char| c.is_whitespace() || "[]\"".contains(c);
-                let length = rest.find(ends).unwrap_or(rest.len());
-                found.push((Token::Word(rest[..length].into()), line));
+                let length = remaining.find(ends).unwrap_or(remaining.len());
+                tokens.push((Token::Word(remaining[..length].into()), line));
                 length
             }
         };
-        line += rest[..length].matches('\n').count();
-        rest = &rest[length..];
+        line += remaining[..length].matches('\n').count();
+        remaining = &remaining[length..];
     }
-    Ok(found)
+    Ok(tokens)
 }
 
 /// Characters in the place of their entities.
 fn unescaped(text: &str) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(start) = rest.find('&') {
-        out += &rest[..start];
-        rest = &rest[start..];
-        let entity = rest.find(';').and_then(|end| Some((character(&rest[1..end])?, end)));
+    let (mut out, mut remaining) = (String::new(), text);
+    while let Some(start) = remaining.find('&') {
+        out += &remaining[..start];
+        remaining = &remaining[start..];
+        let entity = remaining.find(';').and_then(|end| Some((character(&remaining[1..end])?, end)));
         match entity {
             Some((c, end)) => {
                 out.push(c);
-                rest = &rest[end + 1..];
+                remaining = &remaining[end + 1..];
             }
             None => {
                 out.push('&');
-                rest = &rest[1..];
+                remaining = &remaining[1..];
             }
         }
     }
-    out + rest
+    out + remaining
 }
 
 fn character(entity: &str) -> Option<char> {
@@ -184,11 +186,11 @@ fn character(entity: &str) -> Option<char> {
 /// Keys and values up to the closing bracket of the list that was opened on a line, or to the end of the
 /// text. The tokens are in reverse.
 fn entries(tokens: &mut Vec<(Token, usize)>, opened: Option<usize>) -> Result<Vec<Entry>> {
-    let mut found = Vec::new();
+    let mut list = Vec::new();
     loop {
         let (key, line) = match (tokens.pop(), opened) {
             (Some((Token::Word(key), line)), _) => (key, line),
-            (Some((Token::Close, _)), Some(_)) | (None, None) => return Ok(found),
+            (Some((Token::Close, _)), Some(_)) | (None, None) => return Ok(list),
             (None, Some(line)) => return wrong(FORMAT, line, "a square bracket is not closed: add ]"),
             (Some((_, line)), _) => {
                 return wrong(FORMAT, line, "a key is missing: each value needs a key before it");
@@ -199,6 +201,6 @@ fn entries(tokens: &mut Vec<(Token, usize)>, opened: Option<usize>) -> Result<Ve
             Some((Token::Open, line)) => Value::List(entries(tokens, Some(line))?),
             _ => return wrong(FORMAT, line, format!("'{key}' has no value")),
         };
-        found.push(Entry { key, value, line });
+        list.push(Entry { key, value, line });
     }
 }

@@ -19,7 +19,7 @@ fn uncommented(line: &str) -> &str {
 }
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
-    let mut found = Parsed::default();
+    let mut graph = Parsed::default();
     let mut formulas: Vec<(usize, String)> = Vec::new();
     // A line that begins or ends with a sign continues a formula.
     let mut open = false;
@@ -34,31 +34,31 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         }
     }
     for (line, formula) in formulas {
-        read_formula(&formula, line, &mut found)?;
+        read_formula(&formula, line, &mut graph)?;
     }
-    if found.variables.is_empty() {
+    if graph.variables.is_empty() {
         return wrong(FORMAT, 1, "there is no formula: write arrows into Y as 'Y ~ X + Z'");
     }
-    Ok(found)
+    Ok(graph)
 }
 
-fn read_formula(formula: &str, line: usize, found: &mut Parsed) -> Result<()> {
+fn read_formula(formula: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     // Definitions, constraints and thresholds.
     if [":=", "==", "|"].iter().any(|sign| formula.contains(sign)) {
         return Ok(());
     }
     let signs = ["=~", "~~", "~*~", "~"];
-    let Some((sign, at)) = signs
+    let Some((sign, sign_position)) = signs
         .iter()
         .filter_map(|sign| Some((*sign, formula.find(sign)?)))
-        .min_by_key(|&(sign, at)| (at, signs.iter().position(|s| *s == sign)))
+        .min_by_key(|&(sign, position)| (position, signs.iter().position(|s| *s == sign)))
     else {
         if formula.contains(['<', '>']) {
             return Ok(());
         }
         return wrong(FORMAT, line, format!("'{formula}' has no '~': write arrows into Y as 'Y ~ X + Z'"));
     };
-    let (left, right) = (&formula[..at], &formula[at + sign.len()..]);
+    let (left, right) = (&formula[..sign_position], &formula[sign_position + sign.len()..]);
     if sign == "~*~" {
         return Ok(());
     }
@@ -68,23 +68,23 @@ fn read_formula(formula: &str, line: usize, found: &mut Parsed) -> Result<()> {
             let absent = coefficient.as_deref() == Some("0");
             // Intercepts and scales are numbers.
             if from.parse::<f64>().is_ok() {
-                found.variable(&to);
+                graph.variable(&to);
                 continue;
             }
             match sign {
                 _ if absent || (sign == "~~" && *from == to) => {
-                    found.variable(&to);
-                    found.variable(from);
+                    graph.variable(&to);
+                    graph.variable(from);
                 }
                 "=~" => {
-                    found.edge(&to, from, false);
-                    if !found.latent.contains(&to) {
-                        found.latent.push(to.clone());
+                    graph.edge(&to, from, false);
+                    if !graph.latent.contains(&to) {
+                        graph.latent.push(to.clone());
                     }
                 }
-                "~~" => found.edge(&to, from, true),
+                "~~" => graph.edge(&to, from, true),
                 // An interaction is an effect of each of its variables.
-                _ => from.split(':').for_each(|from| found.edge(from.trim(), &to, false)),
+                _ => from.split(':').for_each(|from| graph.edge(from.trim(), &to, false)),
             }
         }
     }
@@ -93,7 +93,7 @@ fn read_formula(formula: &str, line: usize, found: &mut Parsed) -> Result<()> {
 
 /// The variables of a sum, each with its coefficient if it has one.
 fn terms(text: &str, line: usize) -> Result<Vec<(Option<String>, String)>> {
-    let (mut found, mut depth, mut start) = (Vec::new(), 0_i32, 0);
+    let (mut terms, mut depth, mut start) = (Vec::new(), 0_i32, 0);
     let ends = text.char_indices().chain([(text.len(), '+')]);
     for (i, c) in ends {
         match c {
@@ -119,11 +119,11 @@ fn terms(text: &str, line: usize) -> Result<Vec<(Option<String>, String)>> {
                         format!("'{name}' is no name of a variable: put '+' between variables"),
                     );
                 }
-                found.push((coefficient, name.to_string()));
+                terms.push((coefficient, name.to_string()));
                 start = i + 1;
             }
             _ => {}
         }
     }
-    Ok(found)
+    Ok(terms)
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 pub(crate) use plain::quoted;
 
-/// What a text says.
+/// The content of a text in one of the formats.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
     /// In the order in which they are first named.
@@ -22,7 +22,7 @@ pub(crate) struct Parsed {
     pub arrows: Vec<(String, String)>,
     pub confounded: Vec<(String, String)>,
     pub latent: Vec<String>,
-    /// How an ambiguous text was read.
+    /// A note on how an ambiguous text was read.
     pub note: Option<String>,
 }
 
@@ -51,8 +51,9 @@ pub(crate) fn parse(text: &str) -> Result<Parsed> {
     if text.trim_start().starts_with("<?xml") || text.trim_start().starts_with("<graphml") {
         return wrong("graph", 1, "XML is not read: save the graph as GML, BIF, JSON, DOT or DAGitty's text");
     }
-    let all = &FORMATS;
-    let format = all.iter().find(|format| (format.recognises)(text)).unwrap_or(&all[all.len() - 1]);
+    let formats = &FORMATS;
+    let format =
+        formats.iter().find(|format| (format.recognises)(text)).unwrap_or(&formats[formats.len() - 1]);
     (format.read)(text)
 }
 
@@ -65,10 +66,10 @@ impl Parsed {
     }
 
     /// Adds an arrow, or with `both` a hidden common cause, between two variables.
-    fn edge(&mut self, from: &str, to: &str, both: bool) {
+    fn edge(&mut self, from: &str, to: &str, bidirected: bool) {
         self.variable(from);
         self.variable(to);
-        let edges = if both { &mut self.confounded } else { &mut self.arrows };
+        let edges = if bidirected { &mut self.confounded } else { &mut self.arrows };
         edges.push((from.into(), to.into()));
     }
 }
@@ -87,11 +88,14 @@ struct Attributes(Vec<(String, String)>);
 
 impl Attributes {
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(attribute, _)| attribute.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     fn is(&self, name: &str, values: &[&str]) -> bool {
-        self.get(name).is_some_and(|own| values.iter().any(|value| own.eq_ignore_ascii_case(value)))
+        self.get(name).is_some_and(|text| values.iter().any(|value| text.eq_ignore_ascii_case(value)))
     }
 
     /// Whether a node is declared unmeasured.

@@ -57,30 +57,30 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
             "the edges have no direction: write \"directed\": true, in networkx by giving a DiGraph";
         return wrong(FORMAT, 1, problem);
     }
-    let mut found = Parsed::default();
+    let mut graph = Parsed::default();
     // The id of each node by which edges name it.
     let mut ids: Vec<String> = Vec::new();
     for (i, node) in nodes.iter().enumerate() {
-        let own = node.as_object().map(attributes);
-        let id = own
+        let node_attributes = node.as_object().map(attributes);
+        let id = node_attributes
             .as_ref()
-            .map_or_else(|| text(node), |own| own.get("id").or(own.get("name")).map(String::from));
+            .map_or_else(|| text(node), |object| object.get("id").or(object.get("name")).map(String::from));
         let Some(id) = id else {
             return wrong(FORMAT, 1, format!("node {} has no \"id\": give each node a name", i + 1));
         };
         // A number is no name where there is one beside it.
-        let label = own.as_ref().and_then(|own| own.get("label").or(own.get("name")));
+        let label = node_attributes.as_ref().and_then(|object| object.get("label").or(object.get("name")));
         let name = match label {
             Some(label) if id.parse::<u64>().is_ok() => label.to_string(),
             _ => id.clone(),
         };
         ids.push(id);
-        if found.variables.contains(&name) {
+        if graph.variables.contains(&name) {
             return wrong(FORMAT, 1, format!("two nodes are called '{name}': give each its own id"));
         }
-        found.variable(&name);
-        if own.is_some_and(|own| own.latent()) {
-            found.latent.push(name);
+        graph.variable(&name);
+        if node_attributes.is_some_and(|object| object.latent()) {
+            graph.latent.push(name);
         }
     }
     for (i, edge) in edges.iter().enumerate() {
@@ -92,8 +92,8 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
             let place = edge
                 .get(key)
                 .and_then(Value::as_u64)
-                .and_then(|k| found.variables.get(usize::try_from(k).ok()?));
-            let by_id = ids.iter().position(|known| *known == id).map(|k| &found.variables[k]);
+                .and_then(|k| graph.variables.get(usize::try_from(k).ok()?));
+            let by_id = ids.iter().position(|known| *known == id).map(|k| &graph.variables[k]);
             match by_id.or(place) {
                 Some(name) => Ok(name.clone()),
                 None => {
@@ -102,8 +102,8 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
             }
         };
         let (from, to) = (end("source")?, end("target")?);
-        let both = edge.as_object().is_some_and(|object| attributes(object).bidirected());
-        found.edge(&from, &to, both);
+        let bidirected = edge.as_object().is_some_and(|object| attributes(object).bidirected());
+        graph.edge(&from, &to, bidirected);
     }
-    Ok(found)
+    Ok(graph)
 }

@@ -54,17 +54,17 @@ fn arrow(text: &str) -> Option<(Arrow, usize)> {
 }
 
 /// First words of other formats.
-const OTHERS: [&str; 4] = ["network", "variable", "creator", "version"];
+const OTHER_FORMATS: [&str; 4] = ["network", "variable", "creator", "version"];
 
 const KINDS: [&str; 5] = ["digraph", "dag", "graph", "mag", "pdag"];
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
     let without_ports = is_dot(text).then(|| without_ports(text));
-    let tokens = Tokens::of(without_ports.as_deref().unwrap_or(text))?;
+    let tokens = Tokens::tokenize(without_ports.as_deref().unwrap_or(text))?;
     let mut reader =
-        Reader { tokens, at: 0, braces: false, default_direction: None, found: Parsed::default() };
-    reader.all()?;
-    Ok(reader.found)
+        Reader { tokens, position: 0, braces: false, default_direction: None, graph: Parsed::default() };
+    reader.read_all()?;
+    Ok(reader.graph)
 }
 
 /// A name as the plain form takes it, in quotes where it needs them.
@@ -72,7 +72,7 @@ pub(crate) fn quoted(name: &str) -> String {
     let bare = !name.is_empty()
         && name.chars().all(|c| !c.is_whitespace() && !SIGNS.contains(c) && !"-/~".contains(c))
         && !KINDS.contains(&name)
-        && !OTHERS.contains(&name.to_lowercase().as_str());
+        && !OTHER_FORMATS.contains(&name.to_lowercase().as_str());
     if bare { name.into() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
 }
 
@@ -83,51 +83,56 @@ fn wrong<T>(line: usize, problem: impl Into<String>) -> Result<T> {
 struct Tokens(Vec<(Token, usize)>);
 
 impl Tokens {
-    fn of(text: &str) -> Result<Self> {
-        let (mut found, mut rest, mut line) = (Vec::new(), text, 1);
-        while let Some(first) = rest.chars().next() {
-            if let Some((arrow, length)) = arrow(rest) {
-                found.push((Token::Arrow(arrow), line));
-                rest = &rest[length..];
+    fn tokenize(text: &str) -> Result<Self> {
+        let (mut tokens, mut remaining, mut line) = (Vec::new(), text, 1);
+        while let Some(first) = remaining.chars().next() {
+            if let Some((arrow, length)) = arrow(remaining) {
+                tokens.push((Token::Arrow(arrow), line));
+                remaining = &remaining[length..];
             } else if first == ';' || first == '\n' {
-                found.push((Token::End, line));
+                tokens.push((Token::End, line));
                 line += usize::from(first == '\n');
-                rest = &rest[1..];
+                remaining = &remaining[1..];
             } else if first.is_whitespace() || first == '\u{feff}' {
-                rest = &rest[first.len_utf8()..];
-            } else if first == '#' || rest.starts_with("//") {
-                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
-            } else if rest.starts_with("/*") {
-                let Some(end) = rest.find("*/") else {
+                remaining = &remaining[first.len_utf8()..];
+            } else if first == '#' || remaining.starts_with("//") {
+                remaining = &remaining[remaining.find('\n').unwrap_or(remaining.len())..];
+            } else if remaining.starts_with("/*") {
+                let Some(end) = remaining.find("*/") else {
                     return wrong(line, "the comment that begins with /* has no end: close it with */");
                 };
-                line += rest[..end].matches('\n').count();
-                rest = &rest[end + 2..];
+                line += remaining[..end].matches('\n').count();
+                remaining = &remaining[end + 2..];
             } else if first == '"' {
-                let (name, length) = in_quotes(rest, line)?;
-                line += rest[..length].matches('\n').count();
-                found.push((Token::Name(name), line));
-                rest = &rest[length..];
+                let (name, length) = in_quotes(remaining, line)?;
+                line += remaining[..length].matches('\n').count();
+                tokens.push((Token::Name(name), line));
+                remaining = &remaining[length..];
             } else if "{}[]=,".contains(first) {
-                found.push((Token::Sign(first), line));
-                rest = &rest[1..];
-            } else if rest.starts_with("--") || rest.starts_with("<>") || first == '<' || first == '>' {
+                tokens.push((Token::Sign(first), line));
+                remaining = &remaining[1..];
+            } else if remaining.starts_with("--")
+                || remaining.starts_with("<>")
+                || first == '<'
+                || first == '>'
+            {
                 return wrong(
                     line,
                     "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause",
                 );
             } else {
                 let ends = |(i, c): (usize, char)| {
-                    let arrow = c == '-' && (rest[i..].starts_with("->") || rest[i..].starts_with("--"));
+                    let arrow =
+                        c == '-' && (remaining[i..].starts_with("->") || remaining[i..].starts_with("--"));
                     (c.is_whitespace() || SIGNS.contains(c) || arrow).then_some(i)
                 };
-                let length = rest.char_indices().find_map(ends).unwrap_or(rest.len());
-                found.push((Token::Name(rest[..length].into()), line));
-                rest = &rest[length..];
+                let length = remaining.char_indices().find_map(ends).unwrap_or(remaining.len());
+                tokens.push((Token::Name(remaining[..length].into()), line));
+                remaining = &remaining[length..];
             }
         }
-        found.push((Token::End, line));
-        Ok(Self(found))
+        tokens.push((Token::End, line));
+        Ok(Self(tokens))
     }
 }
 
@@ -188,30 +193,30 @@ fn without_ports(text: &str) -> String {
 
 struct Reader {
     tokens: Tokens,
-    at: usize,
+    position: usize,
     braces: bool,
     /// The direction of edges that state none, `edge [dir=back]` in DOT.
     default_direction: Option<String>,
-    found: Parsed,
+    graph: Parsed,
 }
 
-/// What stands in square brackets, each with its value if it has one.
+/// The attributes in square brackets, each with its value if it has one.
 type Attributes = Vec<(String, Option<String>)>;
 
 impl Reader {
     fn peek(&self) -> Option<&Token> {
-        self.tokens.0.get(self.at).map(|(token, _)| token)
+        self.tokens.0.get(self.position).map(|(token, _)| token)
     }
 
     fn line(&self) -> usize {
-        let last = self.tokens.0.len().saturating_sub(1);
-        self.tokens.0.get(self.at.min(last)).map_or(1, |&(_, line)| line)
+        let last_position = self.tokens.0.len().saturating_sub(1);
+        self.tokens.0.get(self.position.min(last_position)).map_or(1, |&(_, line)| line)
     }
 
     fn takes(&mut self, token: &Token) -> bool {
-        let found = self.peek() == Some(token);
-        self.at += usize::from(found);
-        found
+        let taken = self.peek() == Some(token);
+        self.position += usize::from(taken);
+        taken
     }
 
     fn skip_ends(&mut self) {
@@ -225,7 +230,7 @@ impl Reader {
         }
     }
 
-    fn all(&mut self) -> Result<()> {
+    fn read_all(&mut self) -> Result<()> {
         self.skip_ends();
         self.header()?;
         loop {
@@ -234,7 +239,7 @@ impl Reader {
                 None if self.braces => return wrong(self.line(), "the graph's brace is not closed: add }"),
                 None => return Ok(()),
                 Some(Token::Sign('}')) if self.braces => {
-                    self.at += 1;
+                    self.position += 1;
                     self.skip_ends();
                     return match self.peek() {
                         None => Ok(()),
@@ -248,23 +253,23 @@ impl Reader {
 
     /// `digraph name {`, if the text begins so.
     fn header(&mut self) -> Result<()> {
-        let word = |at: usize| match self.tokens.0.get(at) {
+        let word = |index: usize| match self.tokens.0.get(index) {
             Some((Token::Name(name), _)) => Some(name.to_lowercase()),
             _ => None,
         };
         // Mermaid begins with the direction in which the graph is drawn.
-        let mermaid = matches!(word(self.at).as_deref(), Some("graph" | "flowchart"))
-            && matches!(word(self.at + 1).as_deref(), Some("td" | "tb" | "bt" | "lr" | "rl"))
-            && matches!(self.tokens.0.get(self.at + 2), Some((Token::End, _)));
+        let mermaid = matches!(word(self.position).as_deref(), Some("graph" | "flowchart"))
+            && matches!(word(self.position + 1).as_deref(), Some("td" | "tb" | "bt" | "lr" | "rl"))
+            && matches!(self.tokens.0.get(self.position + 2), Some((Token::End, _)));
         if mermaid {
-            self.at += 3;
+            self.position += 3;
             return Ok(());
         }
-        let strict = usize::from(word(self.at).as_deref() == Some("strict"));
-        let Some(kind) = word(self.at + strict).filter(|kind| KINDS.contains(&kind.as_str())) else {
+        let strict = usize::from(word(self.position).as_deref() == Some("strict"));
+        let Some(kind) = word(self.position + strict).filter(|kind| KINDS.contains(&kind.as_str())) else {
             return Ok(());
         };
-        let mut brace = self.at + strict + 1;
+        let mut brace = self.position + strict + 1;
         brace += usize::from(word(brace).is_some());
         while matches!(self.tokens.0.get(brace), Some((Token::End, _))) {
             brace += 1;
@@ -278,7 +283,7 @@ impl Reader {
                 format!("a '{kind}' has edges without a direction: give a digraph or a dag"),
             );
         }
-        (self.at, self.braces) = (brace + 1, true);
+        (self.position, self.braces) = (brace + 1, true);
         Ok(())
     }
 
@@ -286,23 +291,8 @@ impl Reader {
     /// causes.
     fn statement(&mut self) -> Result<()> {
         let line = self.line();
-        if let (true, Some(Token::Name(word))) = (self.braces, self.peek()) {
-            let next = self.tokens.0.get(self.at + 1).map(|(token, _)| token);
-            let sets = ["graph", "node", "edge"].contains(&word.as_str());
-            if next == Some(&Token::Sign('=')) {
-                self.at += 2;
-                return self.name("a value").map(drop);
-            }
-            if sets && next == Some(&Token::Sign('[')) {
-                let of_edges = word == "edge";
-                self.at += 1;
-                let attributes = self.attributes()?;
-                let direction = attributes.into_iter().find(|(name, _)| name == "dir");
-                if let (true, Some((_, direction))) = (of_edges, direction) {
-                    self.default_direction = direction;
-                }
-                return Ok(());
-            }
+        if self.setting()? {
+            return Ok(());
         }
         // Whether each group is a list between commas without braces.
         let is_list =
@@ -312,13 +302,13 @@ impl Reader {
         let mut listed = vec![is_list(&groups[0], &start)];
         let mut arrows = Vec::new();
         loop {
-            let back = self.at;
+            let back = self.position;
             self.skip_blanks();
             let Some(&Token::Arrow(arrow)) = self.peek() else {
-                self.at = back;
+                self.position = back;
                 break;
             };
-            self.at += 1;
+            self.position += 1;
             self.skip_blanks();
             arrows.push(arrow);
             let start = self.peek().cloned();
@@ -340,31 +330,66 @@ impl Reader {
                  line, or put the names in braces, {a b}",
             );
         }
-        let says = |name: &str, value: Option<&str>| {
-            attributes.iter().any(|(own, v)| own == name && (value.is_none() || v.as_deref() == value))
+        let has_attribute = |name: &str, value: Option<&str>| {
+            attributes
+                .iter()
+                .any(|(attribute, v)| attribute == name && (value.is_none() || v.as_deref() == value))
         };
-        if says("dir", Some("none")) {
+        if has_attribute("dir", Some("none")) {
             return wrong(line, "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause");
         }
         if arrows.is_empty()
-            && (says("latent", None) || says("observed", Some("no")) || says("observed", Some("False")))
+            && (has_attribute("latent", None)
+                || has_attribute("observed", Some("no"))
+                || has_attribute("observed", Some("False")))
         {
-            self.found.latent.extend(groups[0].clone());
+            self.graph.latent.extend(groups[0].clone());
         }
         for (pair, arrow) in groups.windows(2).zip(arrows) {
             let arrow = match arrow {
-                _ if says("dir", Some("both")) => Arrow::Both,
-                Arrow::Right if says("dir", Some("back")) => Arrow::Left,
+                _ if has_attribute("dir", Some("both")) => Arrow::Both,
+                Arrow::Right if has_attribute("dir", Some("back")) => Arrow::Left,
                 other => other,
             };
-            for (a, b) in pair[0].iter().flat_map(|a| pair[1].iter().map(move |b| (a.clone(), b.clone()))) {
-                match arrow {
-                    Arrow::Right => self.found.arrows.push((a, b)),
-                    Arrow::Left => self.found.arrows.push((b, a)),
-                    Arrow::Both => self.found.confounded.push((a, b)),
+            self.add_edges(&pair[0], arrow, &pair[1]);
+        }
+        self.end_statement(line)
+    }
+
+    /// Reads a setting of how to draw, if one comes next.
+    fn setting(&mut self) -> Result<bool> {
+        let (true, Some(Token::Name(word))) = (self.braces, self.peek()) else { return Ok(false) };
+        let (is_edge, is_default) = (word == "edge", ["graph", "node", "edge"].contains(&word.as_str()));
+        match self.tokens.0.get(self.position + 1).map(|(token, _)| token) {
+            Some(Token::Sign('=')) => {
+                self.position += 2;
+                self.name("a value")?;
+            }
+            Some(Token::Sign('[')) if is_default => {
+                self.position += 1;
+                let direction = self.attributes()?.into_iter().find(|(name, _)| name == "dir");
+                if let (true, Some((_, direction))) = (is_edge, direction) {
+                    self.default_direction = direction;
                 }
             }
+            _ => return Ok(false),
         }
+        Ok(true)
+    }
+
+    /// Adds the edges between all nodes of two groups.
+    fn add_edges(&mut self, left: &[String], arrow: Arrow, right: &[String]) {
+        for (a, b) in left.iter().flat_map(|a| right.iter().map(move |b| (a.clone(), b.clone()))) {
+            match arrow {
+                Arrow::Right => self.graph.arrows.push((a, b)),
+                Arrow::Left => self.graph.arrows.push((b, a)),
+                Arrow::Both => self.graph.confounded.push((a, b)),
+            }
+        }
+    }
+
+    /// Checks that the statement which began in this line ends here.
+    fn end_statement(&self, line: usize) -> Result<()> {
         match self.peek() {
             Some(Token::Name(name)) if !self.braces => {
                 let name = name.clone();
@@ -406,8 +431,8 @@ impl Reader {
             }
         }
         for name in &names {
-            if !self.found.variables.contains(name) {
-                self.found.variables.push(name.clone());
+            if !self.graph.variables.contains(name) {
+                self.graph.variables.push(name.clone());
             }
         }
         Ok(names)
@@ -415,9 +440,9 @@ impl Reader {
 
     fn name(&mut self, wanted: &str) -> Result<String> {
         let line = self.line();
-        let found = self.peek().cloned();
-        self.at += 1;
-        match found {
+        let token = self.peek().cloned();
+        self.position += 1;
+        match token {
             Some(Token::Name(name)) => Ok(name),
             Some(Token::Arrow(_)) => {
                 wrong(line, format!("an arrow stands where {wanted} should be: name a variable at each end"))
@@ -431,19 +456,19 @@ impl Reader {
     }
 
     fn attributes(&mut self) -> Result<Attributes> {
-        let (line, mut found) = (self.line(), Vec::new());
-        self.at += 1;
+        let (line, mut attributes) = (self.line(), Vec::new());
+        self.position += 1;
         loop {
             while self.takes(&Token::End) || self.takes(&Token::Sign(',')) {}
             if self.takes(&Token::Sign(']')) {
-                return Ok(found);
+                return Ok(attributes);
             }
             if self.peek().is_none() {
                 return wrong(line, "a square bracket is not closed: add ]");
             }
             let name = self.name("an attribute, or ]")?;
             let value = if self.takes(&Token::Sign('=')) { Some(self.name("a value")?) } else { None };
-            found.push((name, value));
+            attributes.push((name, value));
         }
     }
 }

@@ -19,7 +19,7 @@ enum Part {
 }
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
-    let mut found = Parsed::default();
+    let mut graph = Parsed::default();
     let mut part = Part::Other;
     for (i, line) in text.lines().enumerate() {
         let (number, line) = (i + 1, line.trim());
@@ -31,17 +31,17 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             _ if part == Part::Nodes => {
                 for name in line.split([';', ',']).map(str::trim).filter(|name| !name.is_empty()) {
                     let (name, latent) = measured(name);
-                    found.variable(name);
+                    graph.variable(name);
                     if latent {
-                        found.latent.push(name.into());
+                        graph.latent.push(name.into());
                     }
                 }
             }
-            _ if part == Part::Edges => edge(line, number, &mut found)?,
+            _ if part == Part::Edges => edge(line, number, &mut graph)?,
             _ => {}
         }
     }
-    Ok(found)
+    Ok(graph)
 }
 
 /// A name without the brackets that latent variables have, and whether it has them.
@@ -53,7 +53,7 @@ fn measured(name: &str) -> (&str, bool) {
 }
 
 /// `1. X --> Y`, with or without the number, and with properties of the edge after it.
-fn edge(line: &str, number: usize, found: &mut Parsed) -> Result<()> {
+fn edge(line: &str, number: usize, graph: &mut Parsed) -> Result<()> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let numbered = words
         .first()
@@ -64,7 +64,7 @@ fn edge(line: &str, number: usize, found: &mut Parsed) -> Result<()> {
     };
     let ((from, _), (to, _)) = (measured(from), measured(to));
     for name in [from, to] {
-        if !found.variables.is_empty() && !found.variables.iter().any(|known| known == name) {
+        if !graph.variables.is_empty() && !graph.variables.iter().any(|known| known == name) {
             return wrong(
                 FORMAT,
                 number,
@@ -73,9 +73,9 @@ fn edge(line: &str, number: usize, found: &mut Parsed) -> Result<()> {
         }
     }
     match arrow {
-        "-->" | "->" => found.edge(from, to, false),
-        "<--" | "<-" => found.edge(to, from, false),
-        "<->" | "<-->" => found.edge(from, to, true),
+        "-->" | "->" => graph.edge(from, to, false),
+        "<--" | "<-" => graph.edge(to, from, false),
+        "<->" | "<-->" => graph.edge(from, to, true),
         "---" | "o-o" | "o->" | "<-o" | "o--" | "--o" => {
             return wrong(
                 FORMAT,

@@ -14,15 +14,9 @@ use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
 impl IndependentPartsEngine<'_> {
-    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part
-    /// of it.
-    pub(in crate::explainer) fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
-        player_measure(self.question.index, &self.recipe)?;
-        if posterior.prior_scale() > 0.0 { self.check_prior(posterior.skew_swap()) } else { Ok(()) }
-    }
-
-    fn check_prior(&self, mirror: Option<&[usize]>) -> Result<()> {
-        let players = self.players();
+    /// Checks that values have a covariance under the prior of f.
+    pub(super) fn check_prior(&self, mirror: Option<&[usize]>) -> Result<()> {
+        let players = self.active_players();
         if players > MOST_PLAYERS {
             let allowed = format!(
                 "in the game of independent parts there are covariances of up to {MOST_PLAYERS} features, \
@@ -46,39 +40,40 @@ impl IndependentPartsEngine<'_> {
         Ok(())
     }
 
-    /// For each of `players`, points × rows: what a coefficient 1 of each support point adds to its value.
-    pub(in crate::explainer) fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+    /// For each of `players`, points × rows: the contribution of a coefficient 1 of each support point to its
+    /// value.
+    pub(super) fn player_functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
         player_measure(self.question.index, &self.recipe)?;
         let data = rows.align_to(self.model.columns())?;
-        let (all, count) = (self.columns(&data)?, self.groups.players().len());
-        let of = |player: &usize| {
-            let mut own = Matrix::zeros(all.rows(), data.rows());
-            for i in 0..all.rows() {
-                own.row_mut(i).iter_mut().enumerate().for_each(|(r, v)| *v = all[(i, r * count + player)]);
+        let (columns, count) = (self.columns(&data)?, self.groups.players().len());
+        let player_columns = |player: &usize| {
+            let mut player_values = Matrix::zeros(columns.rows(), data.rows());
+            for i in 0..columns.rows() {
+                player_values
+                    .row_mut(i)
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(r, v)| *v = columns[(i, r * count + player)]);
             }
-            own
+            player_values
         };
-        Ok(players.iter().map(of).collect())
+        Ok(players.iter().map(player_columns).collect())
     }
 
     /// The covariance of the values of each row under `posterior`, rows × outputs × players × players.
-    pub(in crate::explainer) fn covariances(
-        &self,
-        rows: &Table,
-        posterior: &Posterior<'_>,
-    ) -> Result<Vec<f64>> {
+    pub(super) fn row_covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
         let players = self.groups.players().len();
-        let together = self.rows_with_covariances(posterior.skew_swap());
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
-        by_coalitions(rows, (players, together), posterior, watch, |rows, pairs| {
-            self.posterior_functionals(rows, posterior.skew_swap(), pairs)
+        let batch_size = self.rows_with_covariances(posterior.skew_swap());
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
+        by_coalitions(rows, (players, batch_size), posterior, control, |rows, pairs| {
+            self.value_functionals(rows, posterior.skew_swap(), pairs)
         })
     }
 
     /// The values of all players in all rows as functionals of f, player after player in each row, with the
     /// prior covariance of all of them, or of those of each row alone, or none at all. Cost 3^players ·
     /// reference² and 4^players for each pair of rows and each factor of a term, with 8 · 4^players bytes.
-    pub(in crate::explainer) fn posterior_functionals(
+    pub(super) fn value_functionals(
         &self,
         rows: &Table,
         mirror: Option<&[usize]>,
@@ -87,24 +82,25 @@ impl IndependentPartsEngine<'_> {
         player_measure(self.question.index, &self.recipe)?;
         let data = rows.align_to(self.model.columns())?;
         let (n, count) = (data.rows(), self.groups.players().len());
-        let pairs = pairs.of(n);
+        let pairs = pairs.row_pairs(n);
         let blocks = match pairs.is_empty() {
             true => Vec::new(),
             false => {
                 self.check_prior(mirror)?;
-                self.of_prior(&data, mirror, &pairs)?
+                self.prior_covariance(&data, mirror, &pairs)?
             }
         };
-        // Who cannot be absent is worth nothing.
-        let whole = |block: Matrix| {
+        // Players that cannot be absent have the value 0.
+        let with_all_players = |block: Matrix| {
             let mut out = Matrix::zeros(count, count);
             for (k, &j) in self.active.iter().enumerate() {
-                self.active.iter().enumerate().for_each(|(at, &l)| out[(j, l)] = block[(k, at)]);
+                self.active.iter().enumerate().for_each(|(position, &l)| out[(j, l)] = block[(k, position)]);
             }
             out
         };
-        let prior = player_covariance(n, count, pairs.into_iter().zip(blocks.into_iter().map(whole)));
-        // An intercept is part of what everybody and nobody are worth alike.
+        let prior =
+            player_covariance(n, count, pairs.into_iter().zip(blocks.into_iter().map(with_all_players)));
+        // The intercept is part of every coalition's value.
         Ok(Functionals { columns: self.columns(&data)?, prior_scale: prior, constants: vec![0.0; n * count] })
     }
 
@@ -115,32 +111,40 @@ impl IndependentPartsEngine<'_> {
         let counts = self.weighing.coalition_coefficients();
         // By block and player.
         let of_block = |block: usize, j: usize| {
-            let mut own = [0.0; LANES];
-            own.iter_mut().zip(counts.iter().skip(block * LANES)).for_each(|(v, counts)| *v = counts[j]);
-            own
+            let mut coefficients = [0.0; LANES];
+            coefficients
+                .iter_mut()
+                .zip(counts.iter().skip(block * LANES))
+                .for_each(|(v, counts)| *v = counts[j]);
+            coefficients
         };
-        let blocks = blocks(self.players());
-        let by_block: Vec<Vec<[f64; LANES]>> =
-            (0..blocks).map(|block| (0..self.players()).map(|j| of_block(block, j)).collect()).collect();
+        let blocks = blocks(self.active_players());
+        let by_block: Vec<Vec<[f64; LANES]>> = (0..blocks)
+            .map(|block| (0..self.active_players()).map(|j| of_block(block, j)).collect())
+            .collect();
         let mut out = Matrix::zeros(points, n * count);
         for start in (0..n).step_by(self.rows_at_once()) {
             let chunk = &rows[start..n.min(start + self.rows_at_once())];
-            let given = self.given(chunk)?;
-            let of = |x: &Vec<f64>| {
+            let conditional = self.conditional_means_of_rows(chunk)?;
+            let row_functionals = |x: &Vec<f64>| {
                 check_cancelled(&self.stop)?;
-                let (mut seen, mut sums) = (self.seen(x, &given)?, Matrix::zeros(points, self.players()));
+                let (mut seen, mut sums) =
+                    (self.seen(x, &conditional)?, Matrix::zeros(points, self.active_players()));
                 for (block, counts) in by_block.iter().enumerate() {
                     self.average(&mut seen, block);
-                    for (term, own) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
-                        // What is worth the same to all coalitions is worth nothing to players.
-                        let Some((first, others)) = own.sides.split_first() else { continue };
+                    for (term, sparse_term) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
+                        // A term without factors is the same for all coalitions and adds nothing to values.
+                        let Some((first, remaining)) = sparse_term.sides.split_first() else { continue };
                         let number = |view: usize, i: usize| -> &Lanes {
                             &seen.numbers[view][self.parts.views[view].rows[i] as usize]
                         };
                         for i in 0..points {
                             let mut product = number(*first, i).0.map(|v| term.scale * v);
-                            for &view in others {
-                                product.iter_mut().zip(number(view, i).0).for_each(|(v, own)| *v *= own);
+                            for &view in remaining {
+                                product
+                                    .iter_mut()
+                                    .zip(number(view, i).0)
+                                    .for_each(|(v, factor)| *v *= factor);
                             }
                             for (sum, counts) in sums.row_mut(i).iter_mut().zip(counts) {
                                 *sum += product.iter().zip(counts).map(|(v, count)| v * count).sum::<f64>();
@@ -150,11 +154,11 @@ impl IndependentPartsEngine<'_> {
                 }
                 Ok(sums)
             };
-            let found = chunk.par_iter().map(of).collect::<Result<Vec<Matrix>>>()?;
-            for (r, sums) in (start..).zip(&found) {
+            let functionals = chunk.par_iter().map(row_functionals).collect::<Result<Vec<Matrix>>>()?;
+            for (r, sums) in (start..).zip(&functionals) {
                 for i in 0..points {
-                    let own = self.active.iter().zip(sums.row(i));
-                    own.for_each(|(player, v)| out[(i, r * count + player)] = *v);
+                    let player_values = self.active.iter().zip(sums.row(i));
+                    player_values.for_each(|(player, v)| out[(i, r * count + player)] = *v);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A model's powers, panel by panel.
+//! A model's polynomial terms, panel by panel.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,22 +18,22 @@ use crate::linalg::{dot, dot_roundings};
 use crate::simd::{Isa, LANES, Lanes};
 
 /// A power with what all rows share.
-pub(super) struct PanelPower<'m> {
+pub(super) struct PanelPolynomial<'m> {
     pub(super) power: PolynomialTerm<'m>,
-    /// By panel, what multiplies distances from the centre.
+    /// For each panel, the factors of the distances from the centre.
     slopes: Vec<Vec<f64>>,
-    absent: Others,
+    absent: AbsentPolynomial,
     units: f64,
     sums: f64,
 }
 
-/// What is absent.
-enum Others {
+/// The distances of absent players.
+enum AbsentPolynomial {
     Rows {
         centred: Vec<f64>,
         weights: Vec<f64>,
     },
-    /// By panel.
+    /// For each panel.
     Means {
         series: Vec<Vec<Lanes>>,
         norms: Vec<f64>,
@@ -41,8 +41,8 @@ enum Others {
     },
 }
 
-impl<'m> PanelPower<'m> {
-    /// Of a model whose kernel has so many terms. `None` where absent factors are all 1.
+impl<'m> PanelPolynomial<'m> {
+    /// A term of a model whose kernel has `terms` terms. `None` where absent factors are all 1.
     pub(super) fn new(
         power: PolynomialTerm<'m>,
         (model, terms): (&KernelExpansion, usize),
@@ -54,14 +54,14 @@ impl<'m> PanelPower<'m> {
         let centred: Vec<f64> = reference.rows.iter().flat_map(|row| power.centred(row)).collect();
         let weights = reference.weights.clone();
         let slopes: Vec<Vec<f64>> = panels.iter().map(|panel| power.slopes(panel.columns())).collect();
-        let others = if let AbsentSide::Rows(_) = absent {
-            Others::Rows { centred, weights }
+        let absent_polynomial = if let AbsentSide::Rows(_) = absent {
+            AbsentPolynomial::Rows { centred, weights }
         } else {
-            let of = |slopes: &Vec<f64>| {
+            let panel_means = |slopes: &Vec<f64>| {
                 check_cancelled(stop)?;
                 Ok(means(&power, slopes, &centred, &weights))
             };
-            let series = slopes.par_iter().map(of).collect::<Result<_>>()?;
+            let series = slopes.par_iter().map(panel_means).collect::<Result<_>>()?;
             let degree = power.degree() as f64;
             let norm = |column: usize| {
                 let rows = centred.iter().skip(column).step_by(power.columns());
@@ -72,7 +72,7 @@ impl<'m> PanelPower<'m> {
                 if top > 0.0 { 1.000_001 * top * mean.powf(1.0 / degree) } else { 0.0 }
             };
             let norms = (0..power.columns()).map(norm).collect();
-            Others::Means { series, norms, roundings: absent.mean_roundings().unwrap_or(0) }
+            AbsentPolynomial::Means { series, norms, roundings: absent.mean_roundings().unwrap_or(0) }
         };
         let width = model.support_points.width();
         let reach = ColumnRanges { u: vec![[0.0; 2]; width], v: vec![[0.0; 2]; width] };
@@ -93,22 +93,22 @@ impl<'m> PanelPower<'m> {
             terms + dot_roundings(model.support_points.rows()) + base + 2 * absent.normalised() + 32;
         let units = power.precision(&reach).units + (2 * inputs + predicted) as f64;
         let sums = (longest / LANES + tiles) as f64;
-        Ok(Some(Self { power, slopes, absent: others, units, sums }))
+        Ok(Some(Self { power, slopes, absent: absent_polynomial, units, sums }))
     }
 
-    /// What a row with these distances from the centre is asked about in a panel.
-    pub(super) fn sums<'a>(&'a self, at: usize, panel: &PointPanel, present: &'a [f64]) -> RowSums<'a> {
+    /// The sums of a row with these distances from the centre in panel `index`.
+    pub(super) fn sums<'a>(&'a self, index: usize, panel: &PointPanel, present: &'a [f64]) -> RowSums<'a> {
         let absent = match &self.absent {
-            Others::Rows { centred, weights } => AbsentSums::Rows { centred, weights },
-            Others::Means { series, norms, roundings } => {
-                AbsentSums::Means { series: &series[at], norms, roundings: *roundings }
+            AbsentPolynomial::Rows { centred, weights } => AbsentSums::Rows { centred, weights },
+            AbsentPolynomial::Means { series, norms, roundings } => {
+                AbsentSums::Means { series: &series[index], norms, roundings: *roundings }
             }
         };
         RowSums {
             scale: self.power.scale,
             degree: self.power.degree(),
             constant: self.power.constant(),
-            slopes: &self.slopes[at],
+            slopes: &self.slopes[index],
             len: panel.len,
             ends: &self.power.ends,
             present,
@@ -118,16 +118,16 @@ impl<'m> PanelPower<'m> {
         }
     }
 
-    /// Adds what it makes of a panel with nobody present, for each output.
-    pub(super) fn add_base(&self, isa: Isa, at: usize, panel: &PointPanel, out: &mut [f64]) {
-        let nobody = vec![0.0; self.power.columns()];
+    /// Adds the term's value for the empty coalition in a panel, for each output.
+    pub(super) fn add_base(&self, isa: Isa, index: usize, panel: &PointPanel, out: &mut [f64]) {
+        let empty_coalition = vec![0.0; self.power.columns()];
         let (sums, mut engine) =
-            (self.sums(at, panel, &nobody), PowerEngine::new(isa, InclusionMeasure::default()));
-        let worth: Vec<f64> =
+            (self.sums(index, panel, &empty_coalition), PowerEngine::new(isa, InclusionMeasure::default()));
+        let empty_values: Vec<f64> =
             (0..panel.len / LANES).flat_map(|block| engine.empty_coalition_value(&sums, block).0).collect();
         for (sum, coef) in out.iter_mut().zip(&panel.coef) {
             let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
-            *sum += dot(&worth, &coef);
+            *sum += dot(&empty_values, &coef);
         }
     }
 }
@@ -139,10 +139,10 @@ fn means(power: &PolynomialTerm<'_>, slopes: &[f64], centred: &[f64], weights: &
     let mut out = vec![Lanes::ZERO; len / LANES * power.ends.len() * size];
     for (place, series) in out.chunks_exact_mut(size).enumerate() {
         let (block, player) = (place / power.ends.len(), place % power.ends.len());
-        let own = if player == 0 { 0 } else { power.ends[player - 1] }..power.ends[player];
+        let columns_of_player = if player == 0 { 0 } else { power.ends[player - 1] }..power.ends[player];
         let sum = |row: &[f64]| {
             let mut sum = Lanes::ZERO;
-            for column in own.clone() {
+            for column in columns_of_player.clone() {
                 for (l, sum) in sum.0.iter_mut().enumerate() {
                     *sum += slopes[column * len + block * LANES + l] * row[column];
                 }

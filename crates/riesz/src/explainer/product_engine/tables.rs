@@ -1,4 +1,5 @@
-//! The interventional game of few players and many background rows: all coalitions at once, see [`tables`].
+//! The interventional game of few players and many background rows: the values of all coalitions at once, see
+//! [`coalition_tables`](crate::attribution::coalition_tables).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -31,7 +32,7 @@ const ROWS: usize = 80;
 /// The means of the products of absent factors.
 pub(in super::super) struct Tables {
     /// Products × panels.
-    of: Vec<Vec<PanelTable>>,
+    panel_tables: Vec<Vec<PanelTable>>,
 }
 
 #[derive(Clone)]
@@ -48,22 +49,26 @@ fn run(players: usize) -> usize {
 }
 
 impl ProductEngine<'_> {
-    /// Whether no factor is larger than 1, and all are off by some roundings alone: such products make no
-    /// trouble; and there are no powers.
+    /// Whether no factor is larger than 1, all factors have rounding errors alone (so that products are
+    /// unproblematic), and there are no powers.
     pub(in super::super) fn has_tame_factors(&self) -> bool {
-        let tame = |own: &ProductRounding| own.always.as_ref().is_some_and(|(all, _)| all.tiny <= TINIEST);
-        self.powers.is_empty() && self.rounded.iter().all(|own| own.bounded && !own.by_size && tame(own))
+        let is_tame = |product: &ProductRounding| {
+            product.always.as_ref().is_some_and(|(rounding, _)| rounding.tiny <= TINIEST)
+        };
+        self.powers.is_empty()
+            && self.rounded.iter().all(|rounding| rounding.bounded && !rounding.by_size && is_tame(rounding))
     }
 
-    /// For each product what the index makes of its coalitions, where tables suit.
-    pub(super) fn weighings(&self, recipe: &IndexComputation) -> Option<Vec<CoalitionWeights>> {
-        let of = |product: &PlayerProduct<'_>| CoalitionWeights::new(recipe, &product.players);
-        self.suits_tables(recipe).then(|| self.products.iter().map(of).collect())
+    /// For each product the index's coalition weights, where tables pay off.
+    pub(super) fn index_weights(&self, recipe: &IndexComputation) -> Option<Vec<CoalitionWeights>> {
+        let weights_of_product =
+            |product: &PlayerProduct<'_>| CoalitionWeights::new(recipe, &product.players);
+        self.tables_pay_off(recipe).then(|| self.products.iter().map(weights_of_product).collect())
     }
 
     /// Whether tables take less work a row than the engine, and not too much at first. It depends on no row,
     /// so that the same row has the same values, to the last bit, whoever it is explained with.
-    fn suits_tables(&self, recipe: &IndexComputation) -> bool {
+    fn tables_pay_off(&self, recipe: &IndexComputation) -> bool {
         let AbsentSide::Rows(reference) = &self.absent else { return false };
         let (mut row, mut engine, mut making, mut numbers) = (0, 0, 0, 0_usize);
         for product in &self.products {
@@ -89,13 +94,13 @@ impl ProductEngine<'_> {
 
     /// Whether tables are small enough.
     pub(in super::super) fn has_room_for_tables(&self) -> bool {
-        let own = |product: &PlayerProduct<'_>| {
+        let table_size = |product: &PlayerProduct<'_>| {
             self.panels.iter().map(|panel| panel.len << product.players.len()).sum::<usize>()
         };
-        self.products.iter().map(own).sum::<usize>() < NUMBERS
+        self.products.iter().map(table_size).sum::<usize>() < NUMBERS
     }
 
-    /// Cost O(n · reference · 2^players).
+    /// The tables of all products. Cost O(n · reference · 2^players).
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -103,41 +108,53 @@ impl ProductEngine<'_> {
         if let Some(tables) = self.tables.get() {
             return Ok(tables);
         }
-        // Two who ask at once make them twice, rather than one wait for the other while it shares its
-        // threads.
+        // Two concurrent callers compute the tables twice, rather than one waiting for the other while it
+        // shares its threads.
         let weights = self.absent.weights();
-        let of = |t: usize| {
+        let tables_of_product = |t: usize| {
             let panels = (0..self.panels.len()).into_par_iter();
-            panels.map(|at| self.panel_table(t, at, 0..weights.len(), weights)).collect()
+            panels.map(|index| self.panel_table(t, index, 0..weights.len(), weights)).collect()
         };
-        let tables = Tables { of: (0..self.products.len()).map(of).collect::<Result<_>>()? };
+        let tables =
+            Tables { panel_tables: (0..self.products.len()).map(tables_of_product).collect::<Result<_>>()? };
         Ok(self.tables.get_or_init(|| tables))
     }
 
     /// The table of the reference rows with these weights.
-    fn panel_table(&self, t: usize, at: usize, rows: Range<usize>, weights: &[f64]) -> Result<PanelTable> {
-        let (product, panel) = (&self.products[t], &self.panels[at]);
+    fn panel_table(&self, t: usize, index: usize, rows: Range<usize>, weights: &[f64]) -> Result<PanelTable> {
+        let (product, panel) = (&self.products[t], &self.panels[index]);
         let (m, len) = (product.players.len(), panel.len);
         let (low, lanes) = (m / 2, run(m));
         let runs = (len / LANES).div_ceil(lanes);
         let mut means = vec![Lanes::ZERO; (runs * lanes) << m];
         let mut largest = vec![0.0_f64; m * len];
-        let each = runs * lanes;
-        let (mut factors, mut own) = (vec![Vec::new(); TERMS], vec![0.0; m * len]);
+        let lanes_per_player = runs * lanes;
+        let (mut factors, mut row_factors) = (vec![Vec::new(); TERMS], vec![0.0; m * len]);
         let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); TERMS];
         for variants in rows.clone().collect::<Vec<_>>().chunks(TERMS) {
             crate::control::check_cancelled(&self.stop)?;
             for (&variant, factors) in variants.iter().zip(&mut factors) {
-                self.absent.fill_factors(self.isa, product, panel.columns(), variant, false, &mut own);
-                largest.iter_mut().zip(&own).for_each(|(all, one)| *all = all.max(one.abs()));
-                padded(&own, len, each * LANES, factors);
+                self.absent.fill_factors(
+                    self.isa,
+                    product,
+                    panel.columns(),
+                    variant,
+                    false,
+                    &mut row_factors,
+                );
+                largest
+                    .iter_mut()
+                    .zip(&row_factors)
+                    .for_each(|(max_factor, factor)| *max_factor = max_factor.max(factor.abs()));
+                padded(&row_factors, len, lanes_per_player * LANES, factors);
             }
             for (run, means) in means.chunks_exact_mut(lanes << m).enumerate() {
-                for ((&variant, factors), [first, others]) in variants.iter().zip(&factors).zip(&mut sets) {
-                    let of = LaneRange { factors, each, from: run * lanes };
-                    products(self.isa, of, 0..low, &[Lanes::ONE; 8][..lanes], first);
+                for ((&variant, factors), [first, remaining]) in variants.iter().zip(&factors).zip(&mut sets)
+                {
+                    let lane_range = LaneRange { factors, lanes_per_player, from: run * lanes };
+                    products(self.isa, lane_range, 0..low, &[Lanes::ONES; 8][..lanes], first);
                     let weight = [Lanes::splat(weights[variant - rows.start] * product.scale); 8];
-                    products(self.isa, of, low..m, &weight[..lanes], others);
+                    products(self.isa, lane_range, low..m, &weight[..lanes], remaining);
                 }
                 add_absent_means(self.isa, lanes, &sets[..variants.len()], means);
             }
@@ -145,17 +162,17 @@ impl ProductEngine<'_> {
         Ok(PanelTable { means, largest })
     }
 
-    /// The outputs where some players are from reference row `b` and the others from each of some rows: rows
-    /// × outputs × coalitions of the others; and by row and output what these are off.
+    /// The outputs where present players come from reference row `b` and absent ones from each of `rows`, or
+    /// the other way round: rows × outputs × coalitions; and for each row and output an error bound.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(in super::super) fn mixtures(&self, b: usize, rows: &[Vec<f64>]) -> Result<(Vec<f64>, Vec<f64>)> {
-        let of = |t: usize| {
-            let panels = (0..self.panels.len()).map(|at| self.panel_table(t, at, b..b + 1, &[1.0]));
+        let tables_of_product = |t: usize| {
+            let panels = (0..self.panels.len()).map(|index| self.panel_table(t, index, b..b + 1, &[1.0]));
             panels.collect::<Result<Vec<_>>>().map(Cow::Owned)
         };
-        self.mixed(of, rows)
+        self.mixed_outputs(tables_of_product, rows)
     }
 
     /// The mean outputs where some players are from reference rows: as [`mixtures`](Self::mixtures).
@@ -164,11 +181,11 @@ impl ProductEngine<'_> {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(in super::super) fn outputs_of_all(&self, rows: &[Vec<f64>]) -> Result<(Vec<f64>, Vec<f64>)> {
         let tables = self.tables()?;
-        self.mixed(|t| Ok(Cow::Borrowed(&tables.of[t][..])), rows)
+        self.mixed_outputs(|t| Ok(Cow::Borrowed(&tables.panel_tables[t][..])), rows)
     }
 
-    /// Outputs, and what these are off, where each product has such tables.
-    fn mixed<'t>(
+    /// Outputs and their error bounds, where each product has the given tables.
+    fn mixed_outputs<'t>(
         &self,
         tables: impl Fn(usize) -> Result<Cow<'t, [PanelTable]>>,
         rows: &[Vec<f64>],
@@ -176,29 +193,31 @@ impl ProductEngine<'_> {
         let (outputs, coalitions) = (self.model.outputs(), 1_usize << self.groups.players().len());
         let intercept =
             |_: usize| self.model.intercept.iter().flat_map(|v| std::iter::repeat_n(*v, coalitions));
-        let mut all: Vec<f64> = (0..rows.len()).flat_map(intercept).collect();
+        let mut totals: Vec<f64> = (0..rows.len()).flat_map(intercept).collect();
         let mut error = vec![0.0; rows.len() * outputs];
         for (t, product) in self.products.iter().enumerate() {
-            let Worths { worth, off } = self.worths(t, &tables(t)?, rows, self.watch())?;
+            let CoalitionValueTable { values: coalition_values, errors } =
+                self.coalition_values(t, &tables(t)?, rows, self.control())?;
             // The coalition of the product's players within each.
-            let within: Vec<usize> = (0..coalitions)
+            let product_coalition: Vec<usize> = (0..coalitions)
                 .map(|s| product.players.iter().enumerate().map(|(k, &p)| (s >> p & 1) << k).sum())
                 .collect();
-            for (all, own) in
-                all.chunks_exact_mut(coalitions).zip(worth.chunks_exact(1 << product.players.len()))
+            for (total, product_values) in totals
+                .chunks_exact_mut(coalitions)
+                .zip(coalition_values.chunks_exact(1 << product.players.len()))
             {
-                all.iter_mut().zip(&within).for_each(|(sum, &s)| *sum += own[s]);
+                total.iter_mut().zip(&product_coalition).for_each(|(sum, &s)| *sum += product_values[s]);
             }
-            error.iter_mut().zip(off).for_each(|(sum, own)| *sum += own);
+            error.iter_mut().zip(errors).for_each(|(sum, product_error)| *sum += product_error);
         }
-        for (all, error) in all.chunks_exact(coalitions).zip(&mut error) {
+        for (totals, error) in totals.chunks_exact(coalitions).zip(&mut error) {
             // Outputs are summed over products, from the intercept on.
-            let largest = all.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            let largest = totals.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
             *error += f64::EPSILON
                 * (self.products.len() + 1) as f64
                 * (largest + self.model.intercept.iter().fold(0.0, |m: f64, v| m.max(v.abs())));
         }
-        Ok((all, error))
+        Ok((totals, error))
     }
 
     /// The weights of the reference rows.
@@ -206,7 +225,7 @@ impl ProductEngine<'_> {
         self.absent.weights()
     }
 
-    /// As [`IndexComputation::find`], by tables.
+    /// The index by tables, as [`IndexComputation::compute`] defines it.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -219,12 +238,12 @@ impl ProductEngine<'_> {
     ) -> Result<IndexValues> {
         let sets = Sets::new(self.groups.players().len(), recipe.order());
         self.in_batches(data, |rows| {
-            self.batch_by_tables(tables, recipe, rows, (&sets, weighings), self.watch())
+            self.batch_by_tables(tables, recipe, rows, (&sets, weighings), self.control())
         })
     }
 
-    /// What `find` finds of all rows, some at a time, which share what is read of tables. Threads share
-    /// batches, and progress counts them.
+    /// Applies `find` to batches of rows, which share the reading of tables. Threads share batches, and
+    /// progress counts them.
     ///
     /// # Errors
     /// Those of `find`.
@@ -236,13 +255,14 @@ impl ProductEngine<'_> {
         let rows: Vec<usize> = (0..data.rows()).collect();
         let batch = rows.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         self.progress.start(rows.len().div_ceil(batch));
-        let of = |rows: &[usize]| {
+        let batch_result = |rows: &[usize]| {
             let rows: Vec<Vec<f64>> = rows.iter().map(|&i| data.row(i)).collect();
-            let found = find(&rows)?;
-            self.watch().step();
-            Ok((found.values, found.error))
+            let result = find(&rows)?;
+            self.control().step();
+            Ok((result.values, result.error))
         };
-        let parts: Vec<_> = rows.par_chunks(batch).with_max_len(1).map(of).collect::<Result<_>>()?;
+        let parts: Vec<_> =
+            rows.par_chunks(batch).with_max_len(1).map(batch_result).collect::<Result<_>>()?;
         Ok(IndexValues::join(parts))
     }
 
@@ -252,70 +272,76 @@ impl ProductEngine<'_> {
         recipe: &IndexComputation,
         rows: &[Vec<f64>],
         (sets, weighings): (&Sets, &[CoalitionWeights]),
-        watch: RunControl<'_>,
+        control: RunControl<'_>,
     ) -> Result<IndexValues> {
         let games = rows.len() * self.model.outputs();
         let mut values = vec![0.0; games * sets.len()];
         let mut errors = SetErrorBounds::new(games, sets.order());
         for (t, weighing) in weighings.iter().enumerate() {
-            let Worths { worth, off } = self.worths(t, &tables.of[t], rows, watch)?;
+            let CoalitionValueTable { values: worth, errors: off } =
+                self.coalition_values(t, &tables.panel_tables[t], rows, control)?;
             let coalitions = worth.len() / games;
-            for (g, (worth, error)) in worth.chunks_exact(coalitions).zip(off).enumerate() {
-                let own = &mut values[g * sets.len()..(g + 1) * sets.len()];
-                let off = weighing.add(worth, &self.products[t].players, sets, own);
-                errors.add_coalition_errors(g, error, &off);
+            for (g, (game_values, error)) in worth.chunks_exact(coalitions).zip(off).enumerate() {
+                let index_values = &mut values[g * sets.len()..(g + 1) * sets.len()];
+                let size_bounds = weighing.add(game_values, &self.products[t].players, sets, index_values);
+                errors.add_coalition_errors(g, error, &size_bounds);
             }
         }
         let error = values.chunks_exact_mut(sets.len()).enumerate();
-        let error = error.map(|(g, own)| recipe.finish(&errors.of(g), own, sets)).collect();
+        let error =
+            error.map(|(g, index_values)| recipe.finish(&errors.row_bounds(g), index_values, sets)).collect();
         Ok(IndexValues { values, error })
     }
 
-    /// What all coalitions are worth in some rows under product `t`.
-    fn worths(
+    /// The values of all coalitions in the given rows under product `t`.
+    fn coalition_values(
         &self,
         t: usize,
         tables: &[PanelTable],
         rows: &[Vec<f64>],
-        watch: RunControl<'_>,
-    ) -> Result<Worths> {
+        control: RunControl<'_>,
+    ) -> Result<CoalitionValueTable> {
         let (product, outputs) = (&self.products[t], self.model.outputs());
         let m = product.players.len();
         let (low, lanes, coalitions) = (m / 2, run(m), 1_usize << m);
-        let mut worth = vec![0.0; rows.len() * outputs * coalitions];
+        let mut coalition_values = vec![0.0; rows.len() * outputs * coalitions];
         let mut sizes = vec![[0.0; 2]; rows.len() * outputs];
-        let (mut first, mut others) = (Vec::new(), vec![Vec::new(); outputs]);
+        let (mut first, mut remaining) = (Vec::new(), vec![Vec::new(); outputs]);
         let mut present: Vec<Vec<f64>> = vec![Vec::new(); rows.len()];
         for (panel, table) in self.panels.iter().zip(tables) {
-            watch.check_cancelled()?;
+            control.check_cancelled()?;
             let runs = (panel.len / LANES).div_ceil(lanes);
-            let mut own = vec![0.0; m * panel.len];
+            let mut row_factors = vec![0.0; m * panel.len];
             for ((x, present), sizes) in rows.iter().zip(&mut present).zip(sizes.chunks_exact_mut(outputs)) {
-                for (k, factor) in own.chunks_exact_mut(panel.len).enumerate() {
+                for (k, factor) in row_factors.chunks_exact_mut(panel.len).enumerate() {
                     product.factor(self.isa, k, panel.columns(), x, factor);
                 }
-                padded(&own, panel.len, runs * lanes * LANES, present);
-                let larger: Vec<f64> = own.iter().zip(&table.largest).map(|(a, b)| a.abs().max(*b)).collect();
+                padded(&row_factors, panel.len, runs * lanes * LANES, present);
+                let larger: Vec<f64> =
+                    row_factors.iter().zip(&table.largest).map(|(a, b)| a.abs().max(*b)).collect();
                 for i in 0..panel.len {
                     let top: f64 = (0..m).map(|k| larger[k * panel.len + i]).product();
                     let decay = top * neg_log_bound(top.clamp(f64::MIN_POSITIVE, 1.0));
-                    for (own, coef) in sizes.iter_mut().zip(&panel.coef) {
+                    for (size, coef) in sizes.iter_mut().zip(&panel.coef) {
                         let coef = coef[i / LANES].0[i % LANES].abs();
-                        *own = [own[0] + coef * top, own[1] + coef * decay];
+                        *size = [size[0] + coef * top, size[1] + coef * decay];
                     }
                 }
             }
             for (run, means) in table.means.chunks_exact(lanes << m).enumerate() {
                 let blocks = run * lanes..((run + 1) * lanes).min(panel.len / LANES);
-                for (present, worth) in present.iter().zip(worth.chunks_exact_mut(outputs * coalitions)) {
-                    let of = LaneRange { factors: present, each: runs * lanes, from: run * lanes };
-                    products(self.isa, of, 0..low, &[Lanes::ONE; 8][..lanes], &mut first);
-                    for (coef, others) in panel.coef.iter().zip(&mut others) {
+                for (present, row_values) in
+                    present.iter().zip(coalition_values.chunks_exact_mut(outputs * coalitions))
+                {
+                    let lane_range =
+                        LaneRange { factors: present, lanes_per_player: runs * lanes, from: run * lanes };
+                    products(self.isa, lane_range, 0..low, &[Lanes::ONES; 8][..lanes], &mut first);
+                    for (coef, remaining) in panel.coef.iter().zip(&mut remaining) {
                         let mut weights = [Lanes::ZERO; 8];
                         weights[..blocks.len()].copy_from_slice(&coef[blocks.clone()]);
-                        products(self.isa, of, low..m, &weights[..lanes], others);
+                        products(self.isa, lane_range, low..m, &weights[..lanes], remaining);
                     }
-                    add_coalition_values(self.isa, lanes, means, &first, &others, worth);
+                    add_coalition_values(self.isa, lanes, means, &first, &remaining, row_values);
                 }
             }
         }
@@ -323,7 +349,8 @@ impl ProductEngine<'_> {
         // bound knows, which is of a difference of two.
         let sums = TERMS + self.absent.weights().len().div_ceil(TERMS) + self.absent.normalised();
         let points = self.panels.iter().map(|panel| panel.len.div_ceil(lanes * LANES)).sum::<usize>();
-        let rounding = self.rounded[t].always.as_ref().map_or_else(RoundingUnits::default, |(own, _)| *own);
+        let rounding =
+            self.rounded[t].always.as_ref().map_or_else(RoundingUnits::default, |(units, _)| *units);
         let units = 0.5 * rounding.units + (2 * m + sums + points + lanes + 24) as f64;
         // What is lost below the range of doubles.
         let lost = m as f64 * rounding.tiny + FLOOR;
@@ -335,13 +362,13 @@ impl ProductEngine<'_> {
                 0.51 * f64::EPSILON * (units * size + 0.5 * rounding.per_log * (decay + 0.368 * size));
             product.scale * (relative + lost)
         };
-        let off = sizes.iter().zip(lost.iter().cycle()).map(error).collect();
-        Ok(Worths { worth, off })
+        let errors = sizes.iter().zip(lost.iter().cycle()).map(error).collect();
+        Ok(CoalitionValueTable { values: coalition_values, errors })
     }
 }
 
-/// What coalitions are worth, rows × outputs × coalitions; and by row and output, what one can be off.
-struct Worths {
-    worth: Vec<f64>,
-    off: Vec<f64>,
+/// Values of coalitions, rows × outputs × coalitions; and for each row and output, a bound on their errors.
+struct CoalitionValueTable {
+    values: Vec<f64>,
+    errors: Vec<f64>,
 }

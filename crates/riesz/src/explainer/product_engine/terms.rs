@@ -16,7 +16,7 @@ const EXTENT: f64 = 300.0;
 
 /// Some rows under the game of a model, a batch a part. They are the rows of its tiles, and the panels' rows
 /// one after the other, with their padding, are the points.
-pub(super) struct Batches<'e> {
+pub(super) struct RowBatches<'e> {
     pub(super) explainer: &'e ProductEngine<'e>,
     pub(super) data: &'e Table,
     pub(super) batch: usize,
@@ -24,7 +24,7 @@ pub(super) struct Batches<'e> {
 
 /// Per-thread memory.
 #[derive(Default)]
-pub(super) struct Workspace {
+pub(super) struct TermScratch {
     present: Vec<f64>,
     /// The sizes of the present factors, and the products of the larger sizes of both sides.
     sizes: Vec<f64>,
@@ -37,7 +37,7 @@ pub(super) struct Workspace {
 }
 
 /// A panel, a product, and some variants of the absent side with their factors.
-struct Portion<'a> {
+struct PanelPortion<'a> {
     panel: &'a PointPanel,
     /// The number of the product.
     number: usize,
@@ -72,12 +72,13 @@ impl ProductEngine<'_> {
         self.products.iter().map(|p| rows.iter().map(|x| of_row(p, x)).collect()).collect()
     }
 
-    /// Hands over the terms of some rows, one panel, one product and some variants of the absent side.
+    /// Passes the terms of a batch of rows for one panel, one product and a range of variants of the absent
+    /// side.
     fn terms_of(
         &self,
         rows: &[Vec<f64>],
-        part: &Portion<'_>,
-        w: &mut Workspace,
+        part: &PanelPortion<'_>,
+        w: &mut TermScratch,
         reader: &mut TermSink<'_>,
     ) -> Result<()> {
         let (product, panel) = (part.product, part.panel);
@@ -97,7 +98,7 @@ impl ProductEngine<'_> {
             let list = match (part.differing, part.occupied) {
                 (Some(differing), None) if part.side.is_some() => Some(differing[row].as_slice()),
                 (Some(differing), Some(occupied)) => {
-                    merge(&differing[row], occupied, &mut candidates);
+                    sorted_union(&differing[row], occupied, &mut candidates);
                     Some(candidates.as_slice())
                 }
                 _ => None,
@@ -115,8 +116,8 @@ impl ProductEngine<'_> {
                 let sizes = w.sizes.chunks_exact_mut(len).enumerate();
                 sizes.for_each(|(k, out)| product.size(self.isa, k, panel.columns(), x, out));
             }
-            let own = always.is_none().then(|| self.rounding(part.number, x));
-            let Some((rounding, tinies)) = always.as_ref().or(own.as_ref()) else { continue };
+            let row_rounding = always.is_none().then(|| self.rounding(part.number, x));
+            let Some((rounding, tinies)) = always.as_ref().or(row_rounding.as_ref()) else { continue };
             for (slot, (variant, weight)) in part.variants.clone().zip(weights).enumerate() {
                 let size = (factors + 1) * len;
                 let b = part.absent.map(|b| &b[slot * size..(slot + 1) * size]);
@@ -135,9 +136,9 @@ impl ProductEngine<'_> {
                 if let Some(b) = b.filter(|_| w.active.len() < factors) {
                     // The factors that both sides share, between the others.
                     let factor = |k: usize| &b[k * len..(k + 1) * len];
-                    let own = w.active.iter().map(|&k| k as usize);
-                    let from = std::iter::once(0).chain(own.clone().map(|k| k + 1));
-                    let shared = from.zip(own.chain([factors])).map(|(from, end)| from..end);
+                    let active = w.active.iter().map(|&k| k as usize);
+                    let from = std::iter::once(0).chain(active.clone().map(|k| k + 1));
+                    let shared = from.zip(active.chain([factors])).map(|(from, end)| from..end);
                     let extents = shared.clone().map(|run| match part.side {
                         Some(side) => side.log_extent(&run),
                         None => run.map(|k| log_extent(factor(k), !bounded)).fold([0.0; 2], sum),
@@ -153,14 +154,14 @@ impl ProductEngine<'_> {
                         // The engine has an eye on what such products are on their way.
                         let shared =
                             shared.flatten().filter(|_| list.is_some()).map(|k| k * len..(k + 1) * len);
-                        shared.for_each(|at| w.present[at.clone()].copy_from_slice(&b[at]));
+                        shared.for_each(|range| w.present[range.clone()].copy_from_slice(&b[range]));
                         w.active.clear();
                         w.active.extend(0..factors as u32);
                     }
                 }
                 let active = w.active.len();
                 w.active.resize(active.next_multiple_of(4), factors as u32);
-                reader.read(&ProductTerms {
+                reader.add_terms(&ProductTerms {
                     row,
                     point: panel.from,
                     players: &product.players,
@@ -177,7 +178,7 @@ impl ProductEngine<'_> {
                         rounding,
                     },
                     coef: &panel.coef,
-                    last: slot + 1 == weights.len(),
+                    is_last: slot + 1 == weights.len(),
                 })?;
             }
         }
@@ -191,7 +192,7 @@ impl ProductEngine<'_> {
         &self,
         x: &[f64],
         variant: usize,
-        part: &Portion<'_>,
+        part: &PanelPortion<'_>,
         b: Option<&[f64]>,
         active: &mut Vec<u32>,
         present: &[f64],
@@ -213,26 +214,26 @@ impl ProductEngine<'_> {
     }
 }
 
-impl ProductGame for Batches<'_> {
-    type Memory = Workspace;
+impl ProductGame for RowBatches<'_> {
+    type Memory = TermScratch;
 
     fn parts(&self) -> usize {
         self.data.rows().div_ceil(self.batch)
     }
 
-    /// Panel by panel.
-    fn terms(&self, part: usize, w: &mut Workspace, reader: &mut TermSink<'_>) -> Result<()> {
+    /// Passes the terms panel by panel.
+    fn terms(&self, part: usize, w: &mut TermScratch, reader: &mut TermSink<'_>) -> Result<()> {
         let explainer = self.explainer;
         let rows = part * self.batch..((part + 1) * self.batch).min(self.data.rows());
-        reader.begin(&rows, &(0..explainer.panels.iter().map(|panel| panel.len).sum()));
+        reader.begin_tile(&rows, &(0..explainer.panels.iter().map(|panel| panel.len).sum()));
         let rows: Vec<Vec<f64>> = rows.map(|i| self.data.row(i)).collect();
         let differing = explainer.differing(&rows);
-        for (at, panel) in explainer.panels.iter().enumerate() {
+        for (index, panel) in explainer.panels.iter().enumerate() {
             for (t, product) in explainer.products.iter().enumerate() {
-                let side = explainer.cached_absent_sides.get(t).map(|kept| &kept[at]);
+                let side = explainer.cached_absent_sides.get(t).map(|kept| &kept[index]);
                 // Sizes are made of all factors.
                 let by_size = explainer.rounded[t].by_size;
-                let part = Portion {
+                let part = PanelPortion {
                     panel,
                     number: t,
                     product,
@@ -241,7 +242,7 @@ impl ProductGame for Batches<'_> {
                     absent_sizes: side.and_then(|side| side.sizes.as_deref()),
                     side,
                     differing: differing.get(t).filter(|_| !by_size).map(Vec::as_slice),
-                    occupied: explainer.nonunit_factors.get(t).and_then(|lists| lists[at].as_deref()),
+                    occupied: explainer.nonunit_factors.get(t).and_then(|lists| lists[index].as_deref()),
                 };
                 if side.is_some() || !matches!(explainer.absent, AbsentSide::Rows(_)) {
                     explainer.terms_of(&rows, &part, w, reader)?;
@@ -254,18 +255,18 @@ impl ProductGame for Batches<'_> {
                 let mut sizes = std::mem::take(&mut w.absent_sizes);
                 for from in (0..variants).step_by(portion) {
                     let range = from..(from + portion).min(variants);
-                    let fill = |all: &mut Vec<f64>, sizes: bool| {
-                        all.clear();
-                        all.resize(size * range.len(), 1.0);
-                        for (out, variant) in all.chunks_exact_mut(size).zip(range.clone()) {
-                            let own = &mut out[..size - panel.len];
+                    let fill = |factors: &mut Vec<f64>, sizes: bool| {
+                        factors.clear();
+                        factors.resize(size * range.len(), 1.0);
+                        for (out, variant) in factors.chunks_exact_mut(size).zip(range.clone()) {
+                            let variant_factors = &mut out[..size - panel.len];
                             explainer.absent.fill_factors(
                                 explainer.isa,
                                 product,
                                 panel.columns(),
                                 variant,
                                 sizes,
-                                own,
+                                variant_factors,
                             );
                         }
                     };
@@ -275,7 +276,7 @@ impl ProductGame for Batches<'_> {
                     }
                     let absent_sizes = by_size.then_some(&sizes[..]);
                     let part =
-                        Portion { variants: range.clone(), absent: Some(&absent), absent_sizes, ..part };
+                        PanelPortion { variants: range.clone(), absent: Some(&absent), absent_sizes, ..part };
                     explainer.terms_of(&rows, &part, w, reader)?;
                 }
                 (w.absent, w.absent_sizes) = (absent, sizes);
@@ -283,8 +284,8 @@ impl ProductGame for Batches<'_> {
             for power in &explainer.powers {
                 for (row, x) in rows.iter().enumerate() {
                     let present = power.power.centred(x);
-                    let (players, sums) = (&power.power.players[..], power.sums(at, panel, &present));
-                    reader.powers(&PowerTerms {
+                    let (players, sums) = (&power.power.players[..], power.sums(index, panel, &present));
+                    reader.add_powers(&PowerTerms {
                         row,
                         point: panel.from,
                         players,
@@ -294,12 +295,12 @@ impl ProductGame for Batches<'_> {
                 }
             }
         }
-        reader.end()
+        reader.finish_tile()
     }
 }
 
 /// The union of two ascending lists, ascending.
-fn merge(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
+fn sorted_union(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
     out.clear();
     let (mut i, mut j) = (0, 0);
     while i < a.len() && j < b.len() {

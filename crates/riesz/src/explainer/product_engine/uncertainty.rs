@@ -1,5 +1,4 @@
-//! How sure values are under a posterior of the model: values are functionals of f, whose covariance a
-//! posterior tells.
+//! Values as functionals of f, and their covariances under a posterior of the model.
 
 use rayon::prelude::*;
 
@@ -21,7 +20,7 @@ pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itsel
                                         baseline";
 
 impl ProductEngine<'_> {
-    /// What the values of players are of f without the data.
+    /// The prior covariance of the players' values.
     fn prior<'a>(&'a self, mirror: Option<&'a [usize]>) -> Result<ValueCovariance<'a>> {
         let measure = self.measure()?;
         if let Some(power) = self.powers.first() {
@@ -34,66 +33,58 @@ impl ProductEngine<'_> {
             .ok_or_else(|| Error::parameter("game", self.game.name(), NO_PROJECTION))
     }
 
-    /// Whether its values have covariances under `posterior`: any linear values have where no prior is part
-    /// of it.
-    pub(in crate::explainer) fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
-        self.of_prior(posterior).map(|_| ())
-    }
-
-    fn of_prior<'a>(&'a self, posterior: &Posterior<'a>) -> Result<Option<ValueCovariance<'a>>> {
+    /// The prior covariance of the players' values under `posterior`: none where no prior is part of it, as
+    /// any linear values then have covariances.
+    pub(super) fn prior_covariance<'a>(
+        &'a self,
+        posterior: &Posterior<'a>,
+    ) -> Result<Option<ValueCovariance<'a>>> {
         self.measure()?;
         (posterior.prior_scale() > 0.0).then(|| self.prior(posterior.skew_swap())).transpose()
     }
 
-    /// What is averaged over, where values are of players one by one.
+    /// The measure over which values of single players are averaged.
     pub(super) fn measure(&self) -> Result<InclusionMeasure> {
         player_measure(self.index, &IndexComputation::new(self.index, self.unions.as_ref())).cloned()
     }
 
     /// The values of all players in all rows as functionals of f, player after player in each row.
-    pub(in crate::explainer) fn posterior_functionals(
-        &self,
-        rows: &Table,
-        mirror: Option<&[usize]>,
-    ) -> Result<Functionals> {
+    pub(super) fn value_functionals(&self, rows: &Table, mirror: Option<&[usize]>) -> Result<Functionals> {
         let values = self.prior(mirror)?;
         let data = rows.align_to(self.model.columns())?;
         let (n, p) = (data.rows(), self.groups.players().len());
-        let by_player = self.functionals(&data, &(0..p).collect::<Vec<_>>(), self.watch())?;
+        let by_player = self.player_functionals(&data, &(0..p).collect::<Vec<_>>(), self.control())?;
         let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
         self.progress.start(n * (n + 1) / 2);
-        functionals(&by_player, 0..n, values.covariance(&rows, self.watch())?)
+        functionals(&by_player, 0..n, values.covariance(&rows, self.control())?)
     }
 
     /// The covariance of the values of each row under `posterior`, rows × outputs × players × players. A row
     /// takes no more memory than its functionals.
-    pub(in crate::explainer) fn covariances(
-        &self,
-        rows: &Table,
-        posterior: &Posterior<'_>,
-    ) -> Result<Vec<f64>> {
-        let values = self.of_prior(posterior)?;
+    pub(super) fn row_covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
+        let values = self.prior_covariance(posterior)?;
         let data = rows.align_to(self.model.columns())?;
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
         let players: Vec<usize> = (0..p).collect();
-        let together = (8 * FUNCTIONALS / (self.model.support_points.rows() * p).max(1)).clamp(1, 64);
+        let batch_size = (8 * FUNCTIONALS / (self.model.support_points.rows() * p).max(1)).clamp(1, 64);
         let quiet = Progress::default();
         self.progress.start(n);
         let mut out = Vec::with_capacity(n * m * p * p);
-        for start in (0..n).step_by(together) {
-            let chunk: Vec<usize> = (start..n.min(start + together)).collect();
-            let watch = RunControl { stop: &self.stop, progress: &quiet };
-            let some = data.select_rows(&chunk);
-            let by_player = self.functionals(&some, &players, watch)?;
-            let of = |r: usize| -> Result<Vec<Matrix>> {
-                let known = values.as_ref().map(|values| values.covariance(&[some.row(r)], watch));
+        for start in (0..n).step_by(batch_size) {
+            let chunk: Vec<usize> = (start..n.min(start + batch_size)).collect();
+            let control = RunControl { stop: &self.stop, progress: &quiet };
+            let chunk_rows = data.select_rows(&chunk);
+            let by_player = self.player_functionals(&chunk_rows, &players, control)?;
+            let row_covariance = |r: usize| -> Result<Vec<Matrix>> {
+                let known = values.as_ref().map(|values| values.covariance(&[chunk_rows.row(r)], control));
                 let prior = known.unwrap_or_else(|| Ok(Matrix::zeros(p, p)))?;
-                let found = posterior.covariance(&functionals(&by_player, r..r + 1, prior)?);
-                self.watch().step();
-                Ok(found)
+                let covariance = posterior.covariance(&functionals(&by_player, r..r + 1, prior)?);
+                self.control().step();
+                Ok(covariance)
             };
-            let found = (0..chunk.len()).into_par_iter().map(of).collect::<Result<Vec<_>>>()?;
-            for covariance in found.iter().flatten() {
+            let covariances =
+                (0..chunk.len()).into_par_iter().map(row_covariance).collect::<Result<Vec<_>>>()?;
+            for covariance in covariances.iter().flatten() {
                 out.extend(symmetric_entries(covariance));
             }
         }
@@ -101,13 +92,15 @@ impl ProductEngine<'_> {
     }
 }
 
-/// Those of some rows, of functionals by player.
+/// The functionals of a range of rows, from functionals by player.
 fn functionals(by_player: &[Matrix], rows: std::ops::Range<usize>, prior: Matrix) -> Result<Functionals> {
     let (p, n) = (by_player.len(), rows.len());
     let mut columns = Matrix::zeros(by_player.first().map_or(0, Matrix::rows), n * p);
-    for (j, own) in by_player.iter().enumerate() {
-        for i in 0..own.rows() {
-            rows.clone().enumerate().for_each(|(r, row)| columns[(i, r * p + j)] = own[(i, row)]);
+    for (j, player_functionals) in by_player.iter().enumerate() {
+        for i in 0..player_functionals.rows() {
+            rows.clone()
+                .enumerate()
+                .for_each(|(r, row)| columns[(i, r * p + j)] = player_functionals[(i, row)]);
         }
     }
     check_finite(Functionals { columns, prior_scale: prior, constants: vec![0.0; n * p] })

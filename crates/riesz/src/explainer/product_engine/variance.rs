@@ -1,4 +1,4 @@
-//! What each player tells of f(x): the variance game.
+//! The variance game: the contribution of each player to the posterior variance of f(x).
 //!
 //! The value of a coalition is how uncertain the game's own value of it is, `v(S) = Var(E_b f(x_S, b_-S))`
 //! under the posterior: from the variance of the base value, with nobody present, to that of f(x). Its
@@ -27,8 +27,8 @@ use crate::posterior::Posterior;
 use crate::table::Table;
 
 /// A product of factors, one a player, present and absent: part of what a coalition's value is made of.
-struct Atom {
-    /// Of which support point.
+struct FactorProduct {
+    /// The support point.
     point: usize,
     weight: f64,
     present: Vec<f64>,
@@ -69,14 +69,10 @@ impl<'n> Sum<'n> {
 }
 
 impl ProductEngine<'_> {
-    /// For each output, rows × (players and nobody): Shapley values of the variance, and that of the base
-    /// value. Cost a row O((n · reference)² · players²), where the reference counts once if it is averaged
-    /// factor by factor.
-    pub(in crate::explainer) fn variances(
-        &self,
-        rows: &Table,
-        posterior: &Posterior<'_>,
-    ) -> Result<Vec<Matrix>> {
+    /// For each output, rows × (players + 1): Shapley values of the variance, and in the last column the
+    /// variance of the base value. Cost for each row O((n · reference)² · players²), where the reference
+    /// counts once if it is averaged factor by factor.
+    pub(super) fn variances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<Matrix>> {
         let reference = match &self.absent {
             AbsentSide::Rows(reference) | AbsentSide::Means(reference) => Some(reference),
             AbsentSide::Ones if self.products.iter().all(PlayerProduct::projects) => None,
@@ -90,7 +86,7 @@ impl ProductEngine<'_> {
         check_mirror(&self.groups, mirror)?;
         let (n, p) = (data.rows(), self.groups.players().len());
         let nodes = InclusionMeasure::Lebesgue.rule(p.div_ceil(2).max(1));
-        let absent = self.absences(reference)?;
+        let absent = self.absent_products(reference)?;
         self.progress.start(n * precisions.len());
         let mut out = vec![Matrix::zeros(n, p + 1); self.model.outputs()];
         for r in 0..n {
@@ -98,28 +94,31 @@ impl ProductEngine<'_> {
             let mut prior = self.of_prior_variance(&x, reference, None, nodes);
             if mirror.is_some() {
                 let other = self.of_prior_variance(&x, reference, mirror, nodes);
-                prior.iter_mut().zip(other).for_each(|(own, other)| *own -= other);
+                prior.iter_mut().zip(other).for_each(|(entry, other)| *entry -= other);
             }
-            let atoms = self.atoms(&x, &absent);
+            let atoms = self.factor_products(&x, &absent);
             for (known, precision) in precisions.iter().enumerate() {
-                let of = |a: usize| -> Result<Vec<f64>> {
-                    self.watch().check_cancelled()?;
-                    let (one, mut sum) = (&atoms[a], Sum::new(p, nodes));
+                let reduction_of_pair = |a: usize| -> Result<Vec<f64>> {
+                    self.control().check_cancelled()?;
+                    let (first, mut sum) = (&atoms[a], Sum::new(p, nodes));
                     for other in &atoms[a..] {
                         // A pair stands for both orders.
-                        let times = if std::ptr::eq(one, other) { 1.0 } else { 2.0 };
-                        let weight = times * one.weight * other.weight * precision[(one.point, other.point)];
-                        let at =
-                            |j: usize| (one.present[j] * other.present[j], one.absent[j] * other.absent[j]);
-                        sum.add(weight, at);
+                        let times = if std::ptr::eq(first, other) { 1.0 } else { 2.0 };
+                        let weight =
+                            times * first.weight * other.weight * precision[(first.point, other.point)];
+                        let factors = |j: usize| {
+                            (first.present[j] * other.present[j], first.absent[j] * other.absent[j])
+                        };
+                        sum.add(weight, factors);
                     }
                     Ok(sum.values)
                 };
-                let taken = (0..atoms.len()).into_par_iter().map(of).collect::<Result<Vec<_>>>()?;
-                self.watch().step();
+                let taken =
+                    (0..atoms.len()).into_par_iter().map(reduction_of_pair).collect::<Result<Vec<_>>>()?;
+                self.control().step();
                 for (o, scale) in posterior.scales(known) {
                     for j in 0..=p {
-                        let away: f64 = taken.iter().map(|own| own[j]).sum();
+                        let away: f64 = taken.iter().map(|reduction| reduction[j]).sum();
                         out[o][(r, j)] = scale * scale * (posterior.prior_scale() * prior[j] - away);
                     }
                 }
@@ -128,14 +127,14 @@ impl ProductEngine<'_> {
         match out.iter().flat_map(Matrix::data).all(|v| v.is_finite()) {
             true => Ok(out),
             false => Err(Error::Overflow {
-                what: "a share of a variance".into(),
+                subject: "a share of a variance".into(),
                 remedy: "rows are too far from the data the model was fitted on",
             }),
         }
     }
 
-    /// The prior variance of what coalitions are worth, as a game; or with columns that change places on one
-    /// side, what a skew f takes from it.
+    /// The prior variance of the coalitions' values as a game; with a `mirror` that swaps columns on one
+    /// side, the part that a skew f subtracts.
     fn of_prior_variance(
         &self,
         x: &[f64],
@@ -156,8 +155,8 @@ impl ProductEngine<'_> {
             if matches!(self.absent, AbsentSide::Means(_)) {
                 let mut mean = vec![0.0; p];
                 for (b, c) in (0..rows.len()).flat_map(|b| (0..rows.len()).map(move |c| (b, c))) {
-                    let own = self.factors(product, &rows[b], &other(&rows[c]));
-                    mean.iter_mut().zip(own).for_each(|(m, f)| *m += weights[b] * weights[c] * f);
+                    let factors = self.factors(product, &rows[b], &other(&rows[c]));
+                    mean.iter_mut().zip(factors).for_each(|(m, f)| *m += weights[b] * weights[c] * f);
                 }
                 sum.add(product.scale, |j| (present[j], mean[j]));
                 continue;
@@ -182,30 +181,44 @@ impl ProductEngine<'_> {
         out
     }
 
-    /// What support points are to absent players: of each product and point, with its weight.
-    fn absences(&self, reference: Option<&ReferenceRows>) -> Result<Vec<(usize, Atom)>> {
+    /// The factors of absent players at support points: for each product and point, with its weight.
+    fn absent_products(&self, reference: Option<&ReferenceRows>) -> Result<Vec<(usize, FactorProduct)>> {
         let mut out = Vec::new();
         for (t, product) in self.products.iter().enumerate() {
             for point in 0..self.model.support_points.rows() {
-                self.watch().check_cancelled()?;
+                self.control().check_cancelled()?;
                 let Some(ReferenceRows { rows, weights }) = reference else {
                     let absent = vec![1.0; self.groups.players().len()];
-                    out.push((t, Atom { point, weight: product.scale, present: Vec::new(), absent }));
+                    out.push((
+                        t,
+                        FactorProduct { point, weight: product.scale, present: Vec::new(), absent },
+                    ));
                     continue;
                 };
                 let row = self.model.support_points.row(point);
-                let each = rows.iter().map(|b| self.factors(product, b, &row));
+                let factors_by_row = rows.iter().map(|b| self.factors(product, b, &row));
                 if matches!(self.absent, AbsentSide::Means(_)) {
                     let mut absent = vec![0.0; self.groups.players().len()];
-                    for (own, weight) in each.zip(weights) {
-                        absent.iter_mut().zip(own).for_each(|(m, f)| *m += weight * f);
+                    for (factors, weight) in factors_by_row.zip(weights) {
+                        absent.iter_mut().zip(factors).for_each(|(m, f)| *m += weight * f);
                     }
-                    // Weights that sum up to 1 but for rounding leave what is 1 less than it.
+                    // Weights sum to 1 up to rounding, so factors of 1 are set exactly.
                     (0..absent.len()).filter(|j| !product.players.contains(j)).for_each(|j| absent[j] = 1.0);
-                    out.push((t, Atom { point, weight: product.scale, present: Vec::new(), absent }));
+                    out.push((
+                        t,
+                        FactorProduct { point, weight: product.scale, present: Vec::new(), absent },
+                    ));
                 } else {
-                    out.extend(each.zip(weights).map(|(absent, weight)| {
-                        (t, Atom { point, weight: product.scale * weight, present: Vec::new(), absent })
+                    out.extend(factors_by_row.zip(weights).map(|(absent, weight)| {
+                        (
+                            t,
+                            FactorProduct {
+                                point,
+                                weight: product.scale * weight,
+                                present: Vec::new(),
+                                absent,
+                            },
+                        )
                     }));
                 }
             }
@@ -213,11 +226,11 @@ impl ProductEngine<'_> {
         Ok(out)
     }
 
-    /// The same with what they are to the players of x.
-    fn atoms(&self, x: &[f64], absences: &[(usize, Atom)]) -> Vec<Atom> {
-        let with = |(t, atom): &(usize, Atom)| {
+    /// The given products times the factors of the players of x.
+    fn factor_products(&self, x: &[f64], absences: &[(usize, FactorProduct)]) -> Vec<FactorProduct> {
+        let with = |(t, atom): &(usize, FactorProduct)| {
             let present = self.factors(&self.products[*t], x, &self.model.support_points.row(atom.point));
-            Atom { present, absent: atom.absent.clone(), ..*atom }
+            FactorProduct { present, absent: atom.absent.clone(), ..*atom }
         };
         absences.iter().map(with).collect()
     }

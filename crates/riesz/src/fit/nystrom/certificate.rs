@@ -1,14 +1,15 @@
-//! How near a solution is to that of exact arithmetic with the same landmarks: a proof, from what is at hand.
+//! Certificates: proved bounds of the distance between a computed solution and that of exact arithmetic with
+//! the same landmarks.
 //!
-//! With A the exact matrix of the normal equations and r what coefficients θ leave of them, the exact
-//! coefficients are off by `A⁻¹r`, and a prediction with kernels k by at most `√(kᵀA⁻¹k) √(rᵀA⁻¹r)`. A is
-//! known through a matrix below it:
+//! Let A be the exact matrix of the normal equations and r their residual at coefficients θ. The exact
+//! coefficients differ from θ by `A⁻¹r`, and predictions with kernel values k by at most `√(kᵀA⁻¹k)
+//! √(rᵀA⁻¹r)`. A is known through a matrix below it:
 //!
-//! - Rounding moved K by at most η in Frobenius' norm, so that `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality
-//!   for singular values of `K Â^-½`);
-//! - the equations of some of the rows are no more than those of all, whatever rows they are;
-//! - and for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, W
-//!   the sum of weights and κ the kernel's bound: no rounding is in it, but it is far below A.
+//! - Rounding changed K by at most η in Frobenius norm, so that `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality
+//!   for the singular values of `K Â^-½`);
+//! - the equations of any subset of the rows are no larger than those of all rows;
+//! - for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, where W
+//!   is the sum of the weights and κ the bound of the kernel: this involves no rounding, but is far below A.
 
 use super::plan::FitPlan;
 use super::sample::SamplePreconditioner;
@@ -24,22 +25,22 @@ pub struct Certificate {
     pub radius: Option<Vec<f64>>,
     /// The largest bound at any row at all, one a target.
     pub anywhere: Vec<f64>,
-    /// What a prediction is rounded by, one a target: part of both bounds.
+    /// Rounding error of a prediction, one number per target; it is part of both bounds.
     pub rounding: Vec<f64>,
 }
 
 impl Certificate {
-    /// With what predictions by these coefficients are rounded by, and the intercept when its parts are added
-    /// up.
+    /// Adds the rounding errors of predictions by these coefficients, including the sum of the intercept's
+    /// parts.
     pub(super) fn with_rounding(mut self, plan: &FitPlan, coefficients: &Matrix) -> Self {
         let m = plan.landmarks.rows();
-        let of = |o: usize| {
+        let rounding_error = |o: usize| {
             let sum: f64 = (0..m).map(|j| plan.bound * coefficients[(j, o)].abs()).sum();
             let constant = coefficients[(m, o)].abs() + plan.targets[o].center.abs();
             UNIT * ((dot_roundings(m) + 3) as f64 * sum + 4.0 * constant)
         };
-        self.rounding = (0..plan.targets.len()).map(of).collect();
-        self.anywhere.iter_mut().zip(&self.rounding).for_each(|(all, own)| *all += own);
+        self.rounding = (0..plan.targets.len()).map(rounding_error).collect();
+        self.anywhere.iter_mut().zip(&self.rounding).for_each(|(bound, error)| *bound += error);
         self
     }
 }
@@ -59,42 +60,44 @@ fn least_eigenvalue(factor: &Cholesky, trace: f64) -> f64 {
 /// The share of a matrix by which what is known of it may fail.
 const MAX_PERTURBATION: f64 = 0.8;
 
-/// What is known of `Â`, and through it of A.
+/// Bounds of the spectrum of `Â`, and through it of A.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SpectralBound {
     /// δ: the norm of what K was rounded by, times that of `Â^-½`.
     rounding: f64,
-    /// What the factor and solves with it are off, relative to `Â`.
+    /// Error of the factor and of solves with it, relative to `Â`.
     factor: f64,
-    /// A lower bound of the least eigenvalue of `Â`.
-    least: f64,
-    /// Its trace.
+    /// A lower bound of the smallest eigenvalue of `Â`.
+    min_eigenvalue: f64,
+    /// The trace of `Â`.
     trace: f64,
 }
 
 impl SpectralBound {
-    /// Of `Â` by its factor and its diagonal; `None` where rounding might decide. Cost O(landmarks³).
-    pub(super) fn of(plan: &FitPlan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
+    /// Bounds from the factor and the diagonal of `Â`; `None` where rounding might decide. Cost
+    /// O(landmarks³).
+    pub(super) fn from_factor(plan: &FitPlan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
         Self::with(factor, trace, 0, plan.rounding(rows, 1))
     }
 
-    /// Of the matrix of a sample's equations, which is no more than A, in the place of `Â`; kernels were not
-    /// rounded. Cost O(landmarks³).
+    /// Bounds from the matrix of a sample's equations, which is no larger than A, in place of `Â`; its kernel
+    /// values were not rounded. Cost O(landmarks³).
     pub(super) fn of_sample(sampled: &SamplePreconditioner) -> Option<Self> {
         Self::with(&sampled.factor, sampled.trace, sampled.rounding_count(), 0.0)
     }
 
-    /// With roundings of the numbers that were factored, and the norm of what kernels were rounded by.
+    /// Bounds from a factored matrix; `roundings` is the number of roundings of its entries, and `moved` the
+    /// norm of the rounding error of the kernel values.
     fn with(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
-        let least = least_eigenvalue(factor, trace) - factor.jitter;
+        let min_eigenvalue = least_eigenvalue(factor, trace) - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;
-        let own = Self {
-            rounding: moved / least.max(f64::MIN_POSITIVE).sqrt(),
-            factor: (summed * UNIT * trace + factor.jitter) / least.max(f64::MIN_POSITIVE),
-            least: least * 0.99,
+        let bound = Self {
+            rounding: moved / min_eigenvalue.max(f64::MIN_POSITIVE).sqrt(),
+            factor: (summed * UNIT * trace + factor.jitter) / min_eigenvalue.max(f64::MIN_POSITIVE),
+            min_eigenvalue: min_eigenvalue * 0.99,
             trace,
         };
-        (least > 0.0 && own.moved() < MAX_PERTURBATION).then_some(own)
+        (min_eigenvalue > 0.0 && bound.moved() < MAX_PERTURBATION).then_some(bound)
     }
 
     /// `A ⪰ (1 - share) L Lᵀ`.
@@ -107,7 +110,7 @@ impl SpectralBound {
         self.relative_perturbation() + self.rounding.powi(2) + 2.0 * self.factor
     }
 
-    /// What of the radius after a step another one would take away, by the norm of the step.
+    /// The part of the radius after a step that another step would remove, given the norm of the residual.
     pub(super) fn next_step_reduction(&self, norm: f64) -> f64 {
         self.moved() * norm / (1.0 - self.relative_perturbation())
     }
@@ -117,32 +120,33 @@ impl SpectralBound {
         1.0 / (1.0 - self.relative_perturbation() - 2.0 * self.factor).max(f64::MIN_POSITIVE).sqrt()
     }
 
-    /// Of coefficients as they are, by what was measured of them. `norms` are `√(rᵀ(LLᵀ)⁻¹r)`.
+    /// Certificate for coefficients without a step, from their measured residual. `norms` are
+    /// `√(rᵀ(LLᵀ)⁻¹r)`.
     pub(super) fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
-            let (by_row, others) = measured.errors(o);
-            let left = self.norm_ratio() * (norms[o] + others / self.least.sqrt()) + by_row;
+            let (by_row, other_errors) = measured.errors(o);
+            let left = self.norm_ratio() * (norms[o] + other_errors / self.min_eigenvalue.sqrt()) + by_row;
             left * self.norm_ratio()
         };
         self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
     }
 
     fn certified(&self, plan: &FitPlan, radius: Vec<f64>) -> Certificate {
-        let most = (plan.bound.powi(2) * (plan.size() as f64 - 1.0) + 1.0) / self.least;
-        let anywhere = radius.iter().map(|r| r * most.sqrt()).collect();
+        let max_leverage = (plan.bound.powi(2) * (plan.size() as f64 - 1.0) + 1.0) / self.min_eigenvalue;
+        let anywhere = radius.iter().map(|r| r * max_leverage.sqrt()).collect();
         Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
     }
 
-    /// After a step by residuals: what is left are their own errors, and `moved` of them. `norms` are
-    /// `√(rᵀÂ⁻¹r)`.
+    /// Certificate after a step by residuals: what remains is the error of the residuals, and a share `moved`
+    /// of the residuals. `norms` are `√(rᵀÂ⁻¹r)`.
     pub(super) fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
-            let (by_row, others) = measured.errors(o);
-            let own = (1.0 + self.rounding) * by_row + others / self.least.sqrt();
-            // What the corrected coefficients are rounded by, in the norm of Â.
-            let at = measured.coefficients.column(o);
-            let stored = UNIT * 2.0 * dot(&at, &at).sqrt() * self.trace.sqrt();
-            (own + self.moved() * norms[o]) / (1.0 - self.relative_perturbation()) + stored
+            let (by_row, other_errors) = measured.errors(o);
+            let residual_error = (1.0 + self.rounding) * by_row + other_errors / self.min_eigenvalue.sqrt();
+            // Rounding of the corrected coefficients, in the norm of Â.
+            let theta = measured.coefficients.column(o);
+            let stored = UNIT * 2.0 * dot(&theta, &theta).sqrt() * self.trace.sqrt();
+            (residual_error + self.moved() * norms[o]) / (1.0 - self.relative_perturbation()) + stored
         };
         self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
     }
@@ -159,19 +163,19 @@ pub(super) struct ResidualMeasurement<'m> {
     pub coefficients: &'m Matrix,
     /// `Σ e²`, one a target.
     pub squares: &'m [f64],
-    /// What kernels are off that are computed quickly, relative to their bound.
+    /// Error of kernel values on the fast path, relative to their bound.
     pub quick: f64,
 }
 
 impl ResidualMeasurement<'_> {
-    /// Bounds on what residual equations are off: a part `Kᵀe`, by the norm of e, which is none the larger in
-    /// the norm of `A⁻¹`; and the norm of the rest.
+    /// Bounds of the errors of the residual equations. The first is a part `Kᵀe`, bounded by the norm of e,
+    /// which is no larger in the norm of `A⁻¹`; the second bounds the norm of the rest.
     fn errors(&self, o: usize) -> (f64, f64) {
-        let (plan, at) = (self.plan, self.coefficients);
+        let (plan, theta) = (self.plan, self.coefficients);
         let (n, p, weight) =
             (self.rows as f64, plan.size() as f64, plan.largest_weight.unwrap_or(1.0).sqrt());
-        let bound = |j: usize| if j + 1 < at.rows() { plan.bound } else { 1.0 };
-        let size: f64 = (0..at.rows()).map(|j| bound(j) * at[(j, o)].abs()).sum();
+        let bound = |j: usize| if j + 1 < theta.rows() { plan.bound } else { 1.0 };
+        let size: f64 = (0..theta.rows()).map(|j| bound(j) * theta[(j, o)].abs()).sum();
         let target = plan.targets[o].unit;
         // Predictions are sums of 64 and then of these; residuals are rounded to 42 bits.
         let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)
@@ -186,17 +190,17 @@ impl ResidualMeasurement<'_> {
         (n.sqrt() * weight * by_row, kernel + pull)
     }
 
-    /// Of the coefficients as they are, by residual equations `left`, without anything that was rounded;
-    /// `None` where landmarks are all but dependent. Cost O(landmarks³).
+    /// Certificate for the coefficients as they are, from the residual of the equations and without rounded
+    /// numbers; `None` where landmarks are nearly linearly dependent. Cost O(landmarks³).
     pub(super) fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
         let gram = plan.kernel.gram(&plan.landmarks);
         let trace: f64 = (0..m).map(|i| gram[(i, i)]).sum();
         let factor = Cholesky::new(gram, "kernel matrix of the landmarks")?;
-        let least = least_eigenvalue(&factor, trace);
-        let share = 3.0 * (m + 4) as f64 * UNIT * trace / least;
-        if factor.jitter > 0.0 || least <= 0.0 || share.is_nan() || share > 0.5 {
+        let min_eigenvalue = least_eigenvalue(&factor, trace);
+        let share = 3.0 * (m + 4) as f64 * UNIT * trace / min_eigenvalue;
+        if factor.jitter > 0.0 || min_eigenvalue <= 0.0 || share.is_nan() || share > 0.5 {
             return Ok(None);
         }
         // A is at least `scale ‖f‖² + constant b²`.
@@ -208,18 +212,18 @@ impl ResidualMeasurement<'_> {
         } else {
             f64::INFINITY
         };
-        let mut half = Matrix::from_row_major(m, t, left.data()[..m * t].to_vec());
-        factor.solve_lower_in_place(&mut half);
+        let mut whitened = Matrix::from_row_major(m, t, left.data()[..m * t].to_vec());
+        factor.solve_lower_in_place(&mut whitened);
         let reach = (plan.bound / scale + 1.0 / constant).sqrt();
         let anywhere = |o: usize| {
-            let (by_row, others) = self.errors(o);
-            let column = half.column(o);
+            let (by_row, other_errors) = self.errors(o);
+            let column = whitened.column(o);
             let mut square = dot(&column, &column) / (scale * (1.0 - share));
             if intercept {
                 square += left[(m, o)].powi(2) / constant;
             }
-            let lowest = (scale * least * 0.99).min(constant);
-            reach * (square.sqrt() + by_row + others / lowest.sqrt())
+            let lowest = (scale * min_eigenvalue * 0.99).min(constant);
+            reach * (square.sqrt() + by_row + other_errors / lowest.sqrt())
         };
         Ok(Some(Certificate { radius: None, anywhere: (0..t).map(anywhere).collect(), rounding: Vec::new() }))
     }

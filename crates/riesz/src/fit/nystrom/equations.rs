@@ -1,5 +1,5 @@
-//! The normal equations of all landmarks or the first so many, from statistics, and the ridge that does best
-//! on held-out folds.
+//! The normal equations of the first landmarks, or of all of them, from statistics, and the choice of the
+//! ridge with the smallest error on held-out folds.
 
 use super::plan::{FitPlan, penalty};
 use super::sample::add_penalty;
@@ -7,7 +7,7 @@ use super::statistics::{Statistics, Sums};
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
 
-/// What is solved for.
+/// The ridges to solve for, and whether there is an intercept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RidgeSpec {
     /// The ridges that are tried: of several, the one with the least squared error on held-out folds.
@@ -16,10 +16,10 @@ pub struct RidgeSpec {
     pub intercept: bool,
 }
 
-/// What was tried, and how it did.
+/// A ridge that was tried, with its error.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RidgeTrials {
-    /// How many of the landmarks: the first so many.
+    /// The number of landmarks; the first ones are used.
     pub landmarks: usize,
     /// The ridge.
     pub ridge: f64,
@@ -68,19 +68,20 @@ impl NormalEquations {
 
 /// The solution of the equations of all landmarks, and their matrix.
 pub(super) struct NormalSolution {
-    /// Of landmarks and, with an intercept, the constant.
+    /// Coefficients of the landmarks and, with an intercept, of the constant.
     pub values: Matrix,
-    /// Of `Â`.
+    /// Cholesky factor of `Â`.
     pub factor: Cholesky,
-    /// Of `Â`.
+    /// Trace of `Â`.
     pub trace: f64,
 }
 
-/// Solves, in the memory of the sums.
+/// Solves the equations, reusing the memory of the sums.
 pub(super) fn solved(plan: &FitPlan, sums: Sums, ridge: f64, intercept: bool) -> Result<NormalSolution> {
     let (m, t) = (plan.landmarks.rows(), plan.targets.len());
     let size = m + usize::from(intercept);
-    let cross = (0..size * t).map(|at| right_hand_side(plan, &sums, intercept, at / t, at % t)).collect();
+    let cross =
+        (0..size * t).map(|entry| right_hand_side(plan, &sums, intercept, entry / t, entry % t)).collect();
     let mut matrix = sums.gram.truncate_square(size);
     add_penalty(plan, ridge, &mut matrix);
     let trace = (0..size).map(|i| matrix[(i, i)]).sum();
@@ -88,10 +89,11 @@ pub(super) fn solved(plan: &FitPlan, sums: Sums, ridge: f64, intercept: bool) ->
     Ok(NormalSolution { values: factor.solve(Matrix::from_row_major(size, t, cross)), factor, trace })
 }
 
-/// A right-hand side: targets are less their centres, which a model without a constant has to learn.
+/// An entry of the right-hand side: targets are centred, and a model without a constant has to learn the
+/// centres.
 fn right_hand_side(plan: &FitPlan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
-    let all = plan.landmarks.rows();
-    let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, all)] };
+    let constant_index = plan.landmarks.rows();
+    let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, constant_index)] };
     sums.cross[(i, o)] + center
 }
 
@@ -110,25 +112,26 @@ pub(super) fn choose(
     let parts = [m / 4, m / 2].map(|part| part.max(1));
     let (mut weight, mut of_parts) = (0.0, vec![vec![0.0; penalties.ridges.len()]; parts.len()]);
     for fold in 0..plan.folds {
-        let (rest, own) = (statistics.sums(plan, |k| k != fold), statistics.sums(plan, |k| k == fold));
-        if own.rows == 0 || rest.rows == 0 {
+        let (training_sums, held_out_sums) =
+            (statistics.sums(plan, |k| k != fold), statistics.sums(plan, |k| k == fold));
+        if held_out_sums.rows == 0 || training_sums.rows == 0 {
             continue;
         }
-        weight += own.gram[(m, m)] * plan.targets.len() as f64;
+        weight += held_out_sums.gram[(m, m)] * plan.targets.len() as f64;
         for (landmarks, errors) in [(m, &mut errors)].into_iter().chain(parts.into_iter().zip(&mut of_parts))
         {
-            let learnt = NormalEquations::new(plan, &rest, gram, penalties.intercept, landmarks);
-            let held = NormalEquations::new(plan, &own, gram, penalties.intercept, landmarks);
+            let learnt = NormalEquations::new(plan, &training_sums, gram, penalties.intercept, landmarks);
+            let held_out = NormalEquations::new(plan, &held_out_sums, gram, penalties.intercept, landmarks);
             for (ridge, error) in penalties.ridges.iter().zip(errors) {
                 let values = learnt.factor(*ridge)?.solve(learnt.cross.clone());
-                *error += squared_error(plan, &held, &own, &values, penalties.intercept);
+                *error += squared_error(plan, &held_out, &held_out_sums, &values, penalties.intercept);
             }
         }
     }
     let mut tried = Vec::new();
     for (landmarks, errors) in parts.into_iter().zip(of_parts).chain([(m, errors)]) {
-        let each = penalties.ridges.iter().zip(errors);
-        tried.extend(each.map(|(ridge, error)| RidgeTrials {
+        let errors_by_ridge = penalties.ridges.iter().zip(errors);
+        tried.extend(errors_by_ridge.map(|(ridge, error)| RidgeTrials {
             landmarks,
             ridge: *ridge,
             error: error / weight,
@@ -139,30 +142,30 @@ pub(super) fn choose(
     Ok((ridge, tried))
 }
 
-/// `Σ w (y - f)²` of rows by their sums, over all targets.
+/// `Σ w (y - f)²` over rows given by their sums, added up over all targets.
 fn squared_error(
     plan: &FitPlan,
-    held: &NormalEquations,
+    held_out: &NormalEquations,
     sums: &Sums,
     values: &Matrix,
     intercept: bool,
 ) -> f64 {
-    let (m, fitted) = (plan.landmarks.rows(), held.matrix.matmul(values));
-    let of = |o: usize| {
-        let (own, fitted) = (values.column(o), fitted.column(o));
+    let (m, fitted) = (plan.landmarks.rows(), held_out.matrix.matmul(values));
+    let error_of_target = |o: usize| {
+        let (coef, fitted) = (values.column(o), fitted.column(o));
         let center = if intercept { 0.0 } else { plan.targets[o].center };
         let squares = sums.squares[o] + center * (2.0 * sums.cross[(m, o)] + center * sums.gram[(m, m)]);
-        squares - 2.0 * dot(&own, &held.cross.column(o)) + dot(&own, &fitted)
+        squares - 2.0 * dot(&coef, &held_out.cross.column(o)) + dot(&coef, &fitted)
     };
-    (0..plan.targets.len()).map(of).sum()
+    (0..plan.targets.len()).map(error_of_target).sum()
 }
 
-/// Coefficients with that of the constant, which without an intercept gives targets back the centres that
-/// they are less.
+/// Coefficients including that of the constant, which without an intercept adds back the centres that were
+/// subtracted from the targets.
 pub(super) fn with_constant(values: Matrix, plan: &FitPlan, intercept: bool) -> Matrix {
-    let mut all = values.into_data();
+    let mut coefficients = values.into_data();
     if !intercept {
-        all.extend(plan.targets.iter().map(|target| -target.center));
+        coefficients.extend(plan.targets.iter().map(|target| -target.center));
     }
-    Matrix::from_row_major(plan.size(), plan.targets.len(), all)
+    Matrix::from_row_major(plan.size(), plan.targets.len(), coefficients)
 }

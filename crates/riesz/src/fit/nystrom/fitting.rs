@@ -1,5 +1,5 @@
-//! A fit from its beginning to its end, whoever reads the rows: what it needs first, at which coefficients it
-//! asks for passes, and the model.
+//! The course of a fit, independent of who reads the rows: the data it begins with, the coefficients at which
+//! it requests passes, and the model.
 
 use super::job::Job;
 use super::newton::StreamingNewton;
@@ -11,10 +11,10 @@ use super::ridge::RidgeSolution;
 use super::statistics::Statistics;
 use super::survey::DataSurvey;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::task::{FittedModel, with_card_entries};
+use crate::model_card::CardEntry;
 
-/// What a fit begins with.
+/// The kind of data that a fit begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialData {
     /// Statistics of all rows.
@@ -26,7 +26,7 @@ pub enum InitialData {
 }
 
 impl FitPlan {
-    /// What a fit by the plan begins with.
+    /// The data that a fit by this plan begins with.
     pub fn needs(&self) -> InitialData {
         match self.model {
             Model::Ridge | Model::Process(_) => InitialData::Statistics,
@@ -36,11 +36,11 @@ impl FitPlan {
     }
 }
 
-/// What it begins with.
+/// The data that a fit begins with.
 pub enum InitialInput<'b> {
-    /// Of all rows, or of those that are to count.
+    /// Statistics of all rows, or of those that are to count.
     Statistics(Statistics),
-    /// The one that the plan was made of.
+    /// The survey from which the plan was made.
     Survey(&'b DataSurvey),
     /// Nothing but the plan.
     Nothing,
@@ -64,20 +64,20 @@ enum State {
 }
 
 impl FitState {
-    /// Begins. Cost O(landmarks³), for every ridge and fold where there are several ridges; nothing for
-    /// classes.
+    /// Begins the fit. Cost O(landmarks³), for every ridge and fold where there are several ridges; nothing
+    /// for classes.
     ///
     /// # Errors
     /// Those of [`RidgeSolution::new`], [`RidgeSolution::of_sample`], [`fit_gp`] and
-    /// [`StreamingNewton::new`];
-    /// [`Error::Format`] for another beginning than the plan [needs](FitPlan::needs).
+    /// [`StreamingNewton::new`]; [`Error::Format`] for data of another kind than the plan
+    /// [needs](FitPlan::needs).
     pub fn new(plan: &FitPlan, job: &Job, beginning: InitialInput<'_>) -> Result<Self> {
         let state = match (&plan.model, beginning) {
-            (Model::Ridge, InitialInput::Statistics(all)) => {
-                State::Ridge(Box::new(RidgeSolution::new(plan, all, &job.penalties())?))
+            (Model::Ridge, InitialInput::Statistics(statistics)) => {
+                State::Ridge(Box::new(RidgeSolution::new(plan, statistics, &job.penalties())?))
             }
-            (Model::Process(_), InitialInput::Statistics(all)) => {
-                State::Process(Box::new(fit_gp(plan, all)?))
+            (Model::Process(_), InitialInput::Statistics(statistics)) => {
+                State::Process(Box::new(fit_gp(plan, statistics)?))
             }
             (Model::Gradients { .. }, InitialInput::Survey(survey)) => {
                 State::Ridge(Box::new(RidgeSolution::of_sample(plan, survey, job.intercept, job.tolerance)?))
@@ -93,33 +93,36 @@ impl FitState {
         Ok(Self { state, corrections: job.corrections, passes: 0 })
     }
 
-    /// The coefficients at which a pass over all rows is to be made next; `None` when there is nothing left
-    /// to do.
+    /// The coefficients at which the next pass over all rows is to be made; `None` when the fit is finished.
     pub fn next_coefficients(&self) -> Option<&Coefficients> {
         match &self.state {
-            State::Ridge(own) => own.wants_pass(self.corrections, self.passes).then(|| own.coefficients()),
-            State::Classes(own) => (!own.converged).then_some(&own.coefficients),
+            State::Ridge(solution) => {
+                solution.wants_pass(self.corrections, self.passes).then(|| solution.coefficients())
+            }
+            State::Classes(newton) => (!newton.converged).then_some(&newton.coefficients),
             State::Process(_) => None,
         }
     }
 
-    /// What is lacking of the model if no further pass is made, in a few words.
+    /// The stage that the model lacks if no further pass is made, in a few words.
     pub fn missing_stage(&self) -> &'static str {
         match &self.state {
-            State::Ridge(own) if own.is_found() && self.passes < self.corrections => "not corrected",
-            State::Ridge(own) if own.is_found() && own.certificate().is_some() => {
+            State::Ridge(solution) if solution.is_found() && self.passes < self.corrections => {
+                "not corrected"
+            }
+            State::Ridge(solution) if solution.is_found() && solution.certificate().is_some() => {
                 "corrected too little for a narrow certificate"
             }
-            State::Ridge(own) if own.is_found() => "without a certificate",
+            State::Ridge(solution) if solution.is_found() => "without a certificate",
             _ => "not solved",
         }
     }
 
-    /// Whether there is a model, which further passes would only make better or better known.
+    /// Whether there is a model, which further passes would only improve or certify.
     pub fn has_model(&self) -> bool {
         match &self.state {
-            State::Ridge(own) => own.is_found(),
-            State::Classes(own) => own.converged,
+            State::Ridge(solution) => solution.is_found(),
+            State::Classes(newton) => newton.converged,
             State::Process(_) => true,
         }
     }
@@ -129,17 +132,17 @@ impl FitState {
         self.passes
     }
 
-    /// Goes on by a pass over all rows at the coefficients that it [wants](Self::next_coefficients).
+    /// Continues with a pass over all rows at the coefficients that it [requested](Self::next_coefficients).
     ///
     /// # Errors
     /// Those of [`RidgeSolution::apply_residual`] and [`StreamingNewton::step`]; [`Error::Format`] for the
     /// pass of another fit.
     pub fn apply_pass(&mut self, pass: &DataPass) -> Result<()> {
         match (&mut self.state, pass) {
-            (State::Ridge(own), DataPass::Residual(residual)) => {
-                own.apply_residual(residual, self.corrections, self.passes)?;
+            (State::Ridge(solution), DataPass::Residual(residual)) => {
+                solution.apply_residual(residual, self.corrections, self.passes)?;
             }
-            (State::Classes(own), DataPass::Slope(slope)) => own.step(slope)?,
+            (State::Classes(newton), DataPass::Slope(slope)) => newton.step(slope)?,
             _ => return Err(Error::Format { problem: "this pass is of another kind of fit".into() }),
         }
         self.passes += 1;
@@ -149,26 +152,26 @@ impl FitState {
     /// The solution of a ridge regression.
     pub fn solution(&self) -> Option<&RidgeSolution> {
         match &self.state {
-            State::Ridge(own) => Some(own),
+            State::Ridge(solution) => Some(solution),
             _ => None,
         }
     }
 
-    /// The model as far as it is, and what is to be said of it.
+    /// The model in its current state, with its warnings.
     ///
     /// # Errors
     /// Those of an expansion.
     pub fn fitted(&self) -> Result<FittedModel> {
         match &self.state {
-            State::Ridge(own) => ridge_result(own),
-            State::Classes(own) => own.fitted(),
-            State::Process(own) => Ok(FittedModel::clone(own)),
+            State::Ridge(solution) => ridge_result(solution),
+            State::Classes(newton) => newton.fitted(),
+            State::Process(process) => Ok(FittedModel::clone(process)),
         }
     }
 }
 
-/// What is to be said where rounding may have moved predictions by more than a hundredth of what they are off
-/// anyway, or than was asked for.
+/// A warning where rounding may have changed predictions by more than a hundredth of their own error, or by
+/// more than the requested tolerance.
 fn rounded(solution: &RidgeSolution) -> Option<String> {
     solution.training_error()?;
     let remedy = match solution.is_direct() {
@@ -180,11 +183,11 @@ fn rounded(solution: &RidgeSolution) -> Option<String> {
         false => "raise the ridge or take fewer landmarks",
     };
     if let Some(steps) = solution.fell_short() {
-        let off = solution.largest_bound().map_or(String::new(), |(bound, error)| {
+        let bound_text = solution.largest_bound().map_or(String::new(), |(bound, error)| {
             format!(": predictions may be off by up to {bound:.1e}, where their own error is {error:.1e}")
         });
         return Some(format!(
-            "conjugate gradients ended above the tolerance after {steps} steps{off}; {remedy}"
+            "conjugate gradients ended above the tolerance after {steps} steps{bound_text}; {remedy}"
         ));
     }
     if solution.certificate().is_none() {
@@ -199,28 +202,31 @@ fn rounded(solution: &RidgeSolution) -> Option<String> {
     ))
 }
 
-/// What is known of a solution as of any fit.
+/// The fitted model and its warnings from a solution.
 fn ridge_result(solution: &RidgeSolution) -> Result<FittedModel> {
-    let mut facts: Vec<Fact> = Vec::new();
-    let whole = solution.tried.iter().map(|t| t.landmarks).max().unwrap_or(0);
-    let least = |landmarks: usize| {
-        let own = solution.tried.iter().filter(|t| t.landmarks == landmarks).map(|t| t.error);
-        own.fold(f64::INFINITY, f64::min)
+    let mut facts: Vec<CardEntry> = Vec::new();
+    let max_landmarks = solution.tried.iter().map(|t| t.landmarks).max().unwrap_or(0);
+    let min_error = |landmarks: usize| {
+        let errors = solution.tried.iter().filter(|t| t.landmarks == landmarks).map(|t| t.error);
+        errors.fold(f64::INFINITY, f64::min)
     };
     let mut warnings = Vec::new();
-    if whole >= 4 {
-        let (half, all) = (least(whole / 2), least(whole));
-        facts.push(Fact::measured("held-out mean squared error with half of the landmarks", half));
-        if all < 0.99 * half {
+    if max_landmarks >= 4 {
+        let (error_with_half, error_with_all) = (min_error(max_landmarks / 2), min_error(max_landmarks));
+        facts.push(CardEntry::measured(
+            "held-out mean squared error with half of the landmarks",
+            error_with_half,
+        ));
+        if error_with_all < 0.99 * error_with_half {
             warnings.push(format!(
                 "the last doubling of landmarks lowered the held-out error by {:.1} %: more would lower it \
                  further",
-                100.0 * (1.0 - all / half)
+                100.0 * (1.0 - error_with_all / error_with_half)
             ));
         }
     }
     warnings.extend(rounded(solution));
     let model = with_card_entries(solution.model()?, facts);
-    let covariance = solution.missing().map(|own| own.covariance.clone());
+    let covariance = solution.missing().map(|estimate| estimate.covariance.clone());
     Ok(FittedModel { covariance, warnings, chosen: Some(solution.ridge), ..model.into() })
 }

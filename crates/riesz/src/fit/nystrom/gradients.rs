@@ -1,13 +1,13 @@
 //! Conjugate gradients whose products with the matrix are passes over all rows.
 //!
-//! A pass at coefficients θ says what they leave of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`.
-//! So the difference of what two points leave is a product with A, and nothing else of the rows is needed.
-//! The search is over `u = Lᵀ(θ - θ₀)`, with LLᵀ the matrix of a sample's equations: there the matrix is
-//! `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the length of what is left is `√(rᵀ(LLᵀ)⁻¹r)`, of which certificates
-//! are made.
+//! A pass at coefficients θ returns the residual of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`.
+//! The difference of the residuals at two points is a product with A, so nothing else of the rows is needed.
+//! The search is over `u = Lᵀ(θ - θ₀)`, where LLᵀ is the matrix of a sample's equations: on this scale the
+//! matrix is `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the length of the residual is `√(rᵀ(LLᵀ)⁻¹r)`, from which
+//! certificates are made.
 //!
-//! Points that are measured are where the solution is, and a step of fixed length from there along each
-//! direction: so products are as exact at the end as they are in the beginning.
+//! Residuals are measured at the solution and at a fixed distance from it along each direction, so that
+//! products are as accurate at the end as in the beginning.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,21 +15,21 @@ use crate::error::Result;
 use crate::linalg::Matrix;
 use crate::linalg::block_cg::BlockConjugateGradients;
 
-/// Steps at most.
-const MOST: usize = 300;
+/// Maximum number of steps.
+const MAX_STEPS: usize = 300;
 
 /// A search in coordinates u, of size × targets numbers.
 #[derive(Debug, Clone)]
 pub(super) struct CgState {
     stage: CgStage,
-    /// How far points that are measured are from the solution, one a target.
+    /// Distance of the measured points from the solution, one number per target.
     away: Vec<f64>,
-    /// Begun with the first pass.
+    /// The iteration, which begins with the first pass.
     run: Option<BlockConjugateGradients>,
     steps: usize,
 }
 
-/// What the next pass is for.
+/// The purpose of the next pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CgStage {
     /// To see what is left where it begins or seems to end.
@@ -56,7 +56,7 @@ impl CgState {
 
     /// Whether it has taken all the steps that it may.
     pub fn is_long(&self) -> bool {
-        self.steps >= MOST
+        self.steps >= MAX_STEPS
     }
 
     /// Steps so far.
@@ -79,13 +79,13 @@ impl CgState {
         point
     }
 
-    /// Takes a step by what is left at the [`point`](Self::point).
+    /// Takes a step, given the residual at the [`point`](Self::point).
     pub fn step(&mut self, left: &Matrix) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
         let s = run.directions().len() / left.rows();
         let images = (0..left.rows() * s)
-            .map(|at| {
-                let (i, k) = (at / s, at % s);
+            .map(|entry| {
+                let (i, k) = (entry / s, entry % s);
                 (run.residual()[i * self.away.len() + k] - left[(i, k)]) / self.away[k]
             })
             .collect();

@@ -1,4 +1,4 @@
-//! What is to be fitted, and what follows from a first look at the rows.
+//! The settings of a fit through landmarks, and the plan that follows from a survey of the rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +19,12 @@ use crate::fit::{GaussianProcessClassifier, KernelRidge};
 use crate::kernel::Kernel;
 use crate::table::Column;
 
-/// What is to be fitted.
+/// Settings of a fit through landmarks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// How many landmarks, at most.
+    /// The maximum number of landmarks.
     pub landmarks: usize,
-    /// The ridge; `None` for the best on held-out folds.
+    /// The ridge; `None` for the one with the smallest error on held-out folds.
     pub ridge: Option<f64>,
     /// Folds of this choice.
     pub folds: usize,
@@ -35,26 +35,26 @@ pub struct Job {
     pub fixed_kernel: bool,
     /// Passes over all rows that correct the solution and prove how near it is.
     pub corrections: usize,
-    /// How a ridge regression is solved; `None` for what takes less time by its size.
+    /// The solver of a ridge regression; `None` for the faster one at the given size.
     pub solver: Option<Solver>,
     /// Where conjugate gradients end: the largest bound on what is missing of predictions at landmarks,
     /// relative to the root mean squared error.
     pub tolerance: f64,
-    /// Of the sample, landmarks and folds.
+    /// Seed of the sample, the landmarks and the folds.
     pub seed: u64,
-    /// What is fitted.
+    /// The kind of model.
     pub kind: Kind,
 }
 
-/// How a ridge regression is solved.
+/// Solvers of a ridge regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Solver {
     /// From statistics of all rows: one pass, whose cost grows with the square of the number of landmarks, as
     /// does what units keep.
     Direct,
-    /// By preconditioned conjugate gradients: a score of passes, each in proportion to the number of
-    /// landmarks.
+    /// Preconditioned conjugate gradients: about twenty passes, the cost of each proportional to the number
+    /// of landmarks.
     Cg,
 }
 
@@ -69,29 +69,30 @@ const DIGITS: f64 = 6.5;
 /// for them.
 const STARTED_FROM: [usize; 5] = [3, 4, 6, 8, SAMPLED];
 const SAMPLED: usize = 12;
-/// Landmarks from which on gradients may take less time.
-const MANY: usize = 3000;
+/// Number of landmarks above which conjugate gradients may be faster.
+const CG_MIN_LANDMARKS: usize = 3000;
 
-/// What the direct solution costs, in seconds.
+/// Estimated cost of the direct solution, in seconds.
 fn direct(rows: u64, landmarks: usize) -> f64 {
     let (n, m) = (rows as f64, landmarks as f64);
     (n * m * m + 2.3 * m.powi(3)) * PRODUCT
 }
 
-/// What conjugate gradients cost, in seconds, that start from so many rows for each landmark: each step
-/// leaves about `√(landmarks / rows)` of what was left before.
-fn gradients(rows: u64, landmarks: usize, columns: usize, each: usize) -> f64 {
-    let (n, m, each) = (rows as f64, landmarks as f64, each as f64);
-    let steps = 2.0 + DIGITS * std::f64::consts::LN_10 * 2.0 / each.ln();
-    steps * n * m * (VALUE.0 + VALUE.1 * columns as f64) + (each + 0.7) * m.powi(3) * PRODUCT
+/// Estimated cost of conjugate gradients that start from a sample of `rows_per_landmark` rows per landmark,
+/// in seconds: each step reduces the residual by about `√(landmarks / rows)`.
+fn gradients(rows: u64, landmarks: usize, columns: usize, rows_per_landmark: usize) -> f64 {
+    let (n, m, rows_per_landmark) = (rows as f64, landmarks as f64, rows_per_landmark as f64);
+    let steps = 2.0 + DIGITS * std::f64::consts::LN_10 * 2.0 / rows_per_landmark.ln();
+    steps * n * m * (VALUE.0 + VALUE.1 * columns as f64) + (rows_per_landmark + 0.7) * m.powi(3) * PRODUCT
 }
 
-/// How many rows of a sample of so many they should start from, and what that costs.
+/// The number of sample rows that conjugate gradients should start from, at most `sample`, and the cost.
 fn start(rows: u64, landmarks: usize, columns: usize, sample: usize) -> (usize, f64) {
-    let all = STARTED_FROM.into_iter().filter(|each| each * landmarks <= sample);
-    let costs = all.map(|each| (each * landmarks, gradients(rows, landmarks, columns, each)));
-    let all_of_it = (sample, f64::INFINITY);
-    costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(all_of_it)
+    let candidates = STARTED_FROM.into_iter().filter(|multiple| multiple * landmarks <= sample);
+    let costs =
+        candidates.map(|multiple| (multiple * landmarks, gradients(rows, landmarks, columns, multiple)));
+    let whole_sample = (sample, f64::INFINITY);
+    costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(whole_sample)
 }
 
 /// Tolerances of conjugate gradients from which on kernels are taken by products: what these may round is
@@ -101,7 +102,7 @@ const QUICKLY: f64 = 1e-4;
 /// Landmarks with which a ridge is chosen on the sample.
 const CHOSEN_WITH: usize = 2000;
 
-/// What is fitted.
+/// Kinds of model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -113,28 +114,28 @@ pub enum Kind {
     Classes {
         /// Their names.
         names: Vec<String>,
-        /// How they are told apart.
-        by: Classifier,
+        /// The model that distinguishes the classes.
+        #[serde(rename = "by")]
+        classifier: Classifier,
     },
 }
 
-/// How two classes are told apart.
+/// Models that distinguish two classes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Classifier {
-    /// By logistic regression, whose ridge is given, or the one with the least log loss on folds of 1,000
-    /// rows.
+    /// Logistic regression. Its ridge is given, or has the smallest log loss on folds of 1,000 rows.
     Regression,
-    /// By a Gaussian process, in Laplace's approximation. The kernel is tuned by the evidence of 1,000 rows,
+    /// A Gaussian process with Laplace's approximation. The kernel is tuned by the evidence of 1,000 rows,
     /// unless it is kept.
     Process {
-        /// Further starts.
+        /// Number of further starts.
         restarts: usize,
     },
 }
 
 impl Job {
-    /// So many landmarks: the ridge by five folds, an intercept, one correction.
+    /// A fit with this many landmarks, a ridge chosen by five folds, an intercept and one correction.
     pub fn new(landmarks: usize) -> Self {
         Self {
             landmarks,
@@ -157,15 +158,17 @@ impl Job {
         LandmarkChoice { landmarks: self.landmarks, folds, centered, seed: self.seed }
     }
 
-    /// An empty survey of rows with these features, so many targets, and weights or none.
+    /// An empty survey of rows with these features and number of targets, with or without weights.
     pub fn survey(&self, columns: &[Column], targets: usize, weighted: bool) -> DataSurvey {
-        let many = self.solver.map_or(self.landmarks > MANY, |solver| solver == Solver::Cg);
-        let more = if many && self.kind == Kind::Ridge { self.landmarks.saturating_mul(SAMPLED) } else { 0 };
-        DataSurvey::new(columns, targets, weighted, self.choice().candidates().max(more), self.seed)
+        let by_gradients =
+            self.solver.map_or(self.landmarks > CG_MIN_LANDMARKS, |solver| solver == Solver::Cg);
+        let rows_to_solve =
+            if by_gradients && self.kind == Kind::Ridge { self.landmarks.saturating_mul(SAMPLED) } else { 0 };
+        DataSurvey::new(columns, targets, weighted, self.choice().candidates().max(rows_to_solve), self.seed)
     }
 
-    /// The kernel that the fit is to have, tuned on the sample of a survey unless it is kept, and the prior
-    /// of a Gaussian process.
+    /// The kernel of the fit, tuned on the sample of a survey unless it is kept, and the prior of a Gaussian
+    /// process.
     ///
     /// # Errors
     /// Those of the fits that are tried.
@@ -176,7 +179,7 @@ impl Job {
                 let (kernel, prior) = learning.prior(&survey.sample()?, kernel, self.landmarks, self.seed)?;
                 Ok((kernel, Model::Process(prior)))
             }
-            Kind::Classes { names, by } => {
+            Kind::Classes { names, classifier: by } => {
                 let [_, _] = names[..] else {
                     let problem = format!(
                         "has {} classes, and classification through landmarks takes two",
@@ -184,13 +187,13 @@ impl Job {
                     );
                     return Err(Error::Target { name: "target".into(), problem });
                 };
-                let (kernel, by) = match by {
+                let (kernel, latent_function) = match by {
                     Classifier::Regression => self.of_regression(survey, kernel, names)?,
                     Classifier::Process { restarts } => {
                         (self.of_process(survey, kernel, names, *restarts)?, LatentFunction::Process)
                     }
                 };
-                Ok((kernel, Model::Classes { names: names.clone(), by, start: Vec::new() }))
+                Ok((kernel, Model::Classes { names: names.clone(), latent_function, start: Vec::new() }))
             }
         }
     }
@@ -223,10 +226,10 @@ impl Job {
         if self.fixed_kernel {
             return Ok(kernel);
         }
-        let some = survey.sample()?.head(PROCESS_TUNED_ON);
-        let labels = labels(&some);
+        let sample = survey.sample()?.head(PROCESS_TUNED_ON);
+        let labels = labels(&sample);
         if labels.iter().all(|label| *label == labels[0]) {
-            let (only, rows) = (&names[labels[0]], some.len());
+            let (only, rows) = (&names[labels[0]], sample.len());
             let problem = format!(
                 "is '{only}' in all of the {rows} rows that the kernel is tuned on: give the kernel and \
                  keep it (fixed_kernel)"
@@ -235,35 +238,43 @@ impl Job {
         }
         let start =
             GaussianProcessClassifier { restarts, seed: self.seed, ..GaussianProcessClassifier::new(kernel) };
-        Ok(start.fit(&some.x, &labels, names)?.model.kernel)
+        Ok(start.fit(&sample.x, &labels, names)?.model.kernel)
     }
 
     fn of_ridge(&self, survey: &DataSurvey, kernel: Kernel) -> Result<Kernel> {
         if self.fixed_kernel || self.ridge.is_some() || kernel.with_lengthscales_times(1.0).is_none() {
             return Ok(kernel);
         }
-        // They are in the order of their hashes: the first are a sample of the sample.
-        let some = survey.sample()?.head(TUNED_ON);
+        // Rows are in the order of their hashes: the first ones are a random part of the sample.
+        let sample = survey.sample()?.head(TUNED_ON);
         let start = KernelRidge { center: self.intercept, ..KernelRidge::new(kernel, 1.0) };
         let ridges = default_ridges();
-        Ok(select_ridge_until(&start, &some.x, &some.y, &ridges, &DEFAULT_MULTIPLIERS, RunControl::nobody())?
-            .best
-            .kernel)
+        Ok(select_ridge_until(
+            &start,
+            &sample.x,
+            &sample.y,
+            &ridges,
+            &DEFAULT_MULTIPLIERS,
+            RunControl::none(),
+        )?
+        .best
+        .kernel)
     }
 
-    /// The plan, from a survey of all rows. Conjugate gradients take a ridge that is given, or the best on
-    /// folds of the sample with 2,000 landmarks at most; classes begin where the sample alone would end.
+    /// The plan of the fit, from a survey of all rows. Conjugate gradients take the given ridge, or the best
+    /// one on folds of the sample with at most 2,000 landmarks; fits of classes begin at the solution for the
+    /// sample alone.
     ///
     /// # Errors
     /// As [`FitPlan::new`], and those of these fits.
     pub fn plan(&self, survey: &DataSurvey, (kernel, model): (Kernel, Model)) -> Result<FitPlan> {
         let mut plan = FitPlan::new(survey, kernel, model, self.choice())?;
-        let found = match plan.model {
+        let start_values = match plan.model {
             Model::Classes { .. } => start_of_classes(&plan, &survey.sample()?, self.intercept)?,
             _ => Vec::new(),
         };
         if let Model::Classes { start, .. } = &mut plan.model {
-            *start = found;
+            *start = start_values;
         }
         if plan.model != Model::Ridge || self.solver == Some(Solver::Direct) {
             return Ok(plan);
@@ -280,14 +291,14 @@ impl Job {
     }
 
     fn ridge_of_sample(&self, survey: &DataSurvey, plan: &FitPlan) -> Result<f64> {
-        let some: Vec<usize> = (0..plan.landmarks.rows().min(CHOSEN_WITH)).collect();
-        let mut few = plan.clone();
-        few.landmarks = plan.landmarks.select_rows(&some);
-        let statistics = Statistics::of(&few, &survey.sample()?, 0)?;
-        Ok(RidgeSolution::new(&few, statistics, &self.penalties())?.ridge)
+        let first_landmarks: Vec<usize> = (0..plan.landmarks.rows().min(CHOSEN_WITH)).collect();
+        let mut small_plan = plan.clone();
+        small_plan.landmarks = plan.landmarks.select_rows(&first_landmarks);
+        let statistics = Statistics::from_rows(&small_plan, &survey.sample()?, 0)?;
+        Ok(RidgeSolution::new(&small_plan, statistics, &self.penalties())?.ridge)
     }
 
-    /// What is solved for.
+    /// The ridges to solve for, and the intercept.
     pub fn penalties(&self) -> RidgeSpec {
         RidgeSpec {
             ridges: self.ridge.map_or(RIDGES.to_vec(), |ridge| vec![ridge]),
@@ -311,7 +322,7 @@ mod tests {
     use super::*;
 
     /// Few landmarks are solved for directly, many by gradients, which start from the more rows the more
-    /// there are; of a small sample all is taken.
+    /// there are; a small sample is used as a whole.
     #[test]
     fn what_costs_less_is_done() {
         let by_gradients = |rows: u64, landmarks: usize| start(rows, landmarks, 18, SAMPLED * landmarks);
@@ -332,10 +343,12 @@ mod tests {
         assert_eq!(start(5000, 2000, 3, 5000).0, 5000);
         assert_eq!(start(50_000, 2000, 3, 7000).0, 6000);
         let survey = |job: &Job| job.survey(&[Column::numeric("x")], 1, false);
-        let of = |landmarks: usize, solver: Option<Solver>| survey(&Job { solver, ..Job::new(landmarks) });
+        let survey_of =
+            |landmarks: usize, solver: Option<Solver>| survey(&Job { solver, ..Job::new(landmarks) });
         assert!(
-            of(4000, None) != of(4000, Some(Solver::Direct)) && of(4000, None) == of(4000, Some(Solver::Cg))
+            survey_of(4000, None) != survey_of(4000, Some(Solver::Direct))
+                && survey_of(4000, None) == survey_of(4000, Some(Solver::Cg))
         );
-        assert!(of(1000, None) == of(1000, Some(Solver::Direct)));
+        assert!(survey_of(1000, None) == survey_of(1000, Some(Solver::Direct)));
     }
 }

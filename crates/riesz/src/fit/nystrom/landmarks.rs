@@ -1,5 +1,5 @@
-//! Which rows stand for all: randomly pivoted Cholesky, which draws rows by how much of them the others do
-//! not say.
+//! The choice of landmarks by randomly pivoted Cholesky, which draws rows with probabilities proportional to
+//! the part of the kernel's diagonal that the rows drawn before do not explain.
 //!
 //! Y.-S. Chen, E. N. Epperly, J. A. Tropp and R. J. Webber, "Randomly pivoted Cholesky", CPAM 2024; in blocks
 //! with rejection, so that most of the work is products of matrices (Epperly, Tropp and Webber, "Embrace
@@ -17,8 +17,7 @@ use crate::table::Table;
 /// Rows that are drawn at a time.
 const BATCH: usize = 100;
 
-/// What of the trace may be left unexplained, relative to all of it: more landmarks would be all but
-/// dependent.
+/// Share of the trace that may stay unexplained: further landmarks would be nearly linearly dependent.
 pub(super) const TRACE_TOLERANCE: f64 = 1e-9;
 
 /// Landmarks among candidates.
@@ -30,8 +29,8 @@ pub struct Landmarks {
     pub unexplained: f64,
 }
 
-/// So many landmarks of the candidates, or fewer where these explain all. Cost O(N count (d + count)) for N
-/// candidates; memory N count numbers.
+/// `count` landmarks from the candidates, or fewer where these explain the whole kernel. Cost O(N count (d +
+/// count)) for N candidates; memory N count numbers.
 ///
 /// # Errors
 /// [`Error::Parameter`] for none; [`Error::Overflow`] where the kernel is not finite; [`Error::Interrupted`].
@@ -40,7 +39,7 @@ pub(crate) fn randomly_pivoted_cholesky(
     candidates: &Table,
     count: usize,
     seed: u64,
-    watch: RunControl<'_>,
+    control: RunControl<'_>,
 ) -> Result<Landmarks> {
     if count == 0 {
         return Err(Error::parameter("landmarks", count, "there is at least one"));
@@ -50,25 +49,25 @@ pub(crate) fn randomly_pivoted_cholesky(
     let n = candidates.rows();
     let diagonal = kernel.diagonal(candidates);
     let mut left = diagonal.clone();
-    let all: f64 = left.iter().sum();
+    let trace: f64 = left.iter().sum();
     let mut random = Random::seed_from_u64(seed);
     // Columns of the factor, landmark by landmark: `K ≈ GᵀG`.
     let mut factor = Matrix::from_row_major(0, n, Vec::with_capacity(count.min(n) * n));
     let mut rows: Vec<usize> = Vec::new();
     while rows.len() < count {
-        watch.check_cancelled()?;
+        control.check_cancelled()?;
         let total: f64 = left.iter().sum();
-        if total.is_nan() || total <= TRACE_TOLERANCE * all {
+        if total.is_nan() || total <= TRACE_TOLERANCE * trace {
             break;
         }
         let drawn = draw(&left, total, BATCH.min(count), &mut random);
         let block = candidates.select_rows(&drawn);
-        // What landmarks so far leave of the kernel between the drawn rows.
-        let mut rest = kernel.gram(&block);
+        // The part of the kernel between the drawn rows that the landmarks so far do not explain.
+        let mut residual_gram = kernel.gram(&block);
         let known = columns(&factor, &drawn);
-        rest.subtract_product(&known, &known);
+        residual_gram.subtract_product(&known, &known);
         drop(known);
-        let (mut accepted, lower) = rejection_step(&rest, &drawn, &left, &mut random);
+        let (mut accepted, lower) = rejection_step(&residual_gram, &drawn, &left, &mut random);
         accepted.truncate(count - rows.len());
         if accepted.is_empty() {
             continue;
@@ -76,8 +75,8 @@ pub(crate) fn randomly_pivoted_cholesky(
         let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
         new.subtract_product(&columns(&factor, &chosen), &factor);
-        let Some(own) = accepted_factor(&lower, &accepted) else { continue };
-        own.solve_lower_in_place(&mut new);
+        let Some(block_factor) = accepted_factor(&lower, &accepted) else { continue };
+        block_factor.solve_lower_in_place(&mut new);
         for row in 0..new.rows() {
             left.iter_mut().zip(new.row(row)).for_each(|(l, g)| *l = (*l - g * g).max(0.0));
         }
@@ -89,7 +88,7 @@ pub(crate) fn randomly_pivoted_cholesky(
         rows.extend(chosen);
         factor = Matrix::from_row_major(rows.len(), n, data);
     }
-    Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / all).max(0.0) })
+    Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / trace).max(0.0) })
 }
 
 /// The first so many rows that are equal to none of `chosen`, and to none before them.
@@ -99,25 +98,30 @@ pub(super) fn distinct_rows_except(x: &Table, chosen: &[usize], count: usize) ->
     (0..x.rows()).filter(|&i| known.insert(numbers(i))).take(count).collect()
 }
 
-/// Rows drawn by their share of the total, with replacement.
+/// Draws `count` rows with probabilities proportional to `left`, with replacement.
 fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
     let mut sums: Vec<f64> = Vec::with_capacity(left.len());
     left.iter().fold(0.0, |sum, l| {
         sums.push(sum + l);
         sum + l
     });
-    let one = || {
-        let at = random.random::<f64>() * total;
-        let row = sums.partition_point(|sum| *sum <= at).min(left.len() - 1);
+    let draw_row = || {
+        let position = random.random::<f64>() * total;
+        let row = sums.partition_point(|sum| *sum <= position).min(left.len() - 1);
         // Sums end a little below or above the total.
         (0..=row).rev().find(|&i| left[i] > 0.0).unwrap_or(row)
     };
-    std::iter::repeat_with(one).take(count).collect()
+    std::iter::repeat_with(draw_row).take(count).collect()
 }
 
-/// Of drawn rows those that are accepted, each with the chance of what the accepted ones before it leave of
-/// it, and the Cholesky factor of their kernel matrix; numbers beside theirs are 0.
-fn rejection_step(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Random) -> (Vec<usize>, Matrix) {
+/// The accepted ones among the drawn rows, each with the probability that the rows accepted before leave of
+/// it, and the Cholesky factor of their kernel matrix; entries of rows that were not accepted are 0.
+fn rejection_step(
+    residual_gram: &Matrix,
+    drawn: &[usize],
+    left: &[f64],
+    random: &mut Random,
+) -> (Vec<usize>, Matrix) {
     let b = drawn.len();
     let mut lower = Matrix::zeros(b, b);
     let mut accepted: Vec<usize> = Vec::new();
@@ -126,11 +130,11 @@ fn rejection_step(rest: &Matrix, drawn: &[usize], left: &[f64], random: &mut Ran
         for t in 0..accepted.len() {
             let j = accepted[t];
             let sum: f64 = accepted[..t].iter().map(|&s| lower[(k, s)] * lower[(j, s)]).sum();
-            lower[(k, j)] = (rest[(k, j)] - sum) / lower[(j, j)];
+            lower[(k, j)] = (residual_gram[(k, j)] - sum) / lower[(j, j)];
         }
-        let own = rest[(k, k)] - accepted.iter().map(|&s| lower[(k, s)].powi(2)).sum::<f64>();
-        if random.random::<f64>() * left[drawn[k]] < own {
-            lower[(k, k)] = own.sqrt();
+        let residual = residual_gram[(k, k)] - accepted.iter().map(|&s| lower[(k, s)].powi(2)).sum::<f64>();
+        if random.random::<f64>() * left[drawn[k]] < residual {
+            lower[(k, k)] = residual.sqrt();
             accepted.push(k);
         }
     }
@@ -150,14 +154,14 @@ fn columns(matrix: &Matrix, places: &[usize]) -> Matrix {
     Matrix::from_row_major(matrix.rows(), places.len(), data)
 }
 
-/// The share of the trace that `points` leave of the kernel over `rows`.
+/// The share of the trace of the kernel over `rows` that `points` do not explain.
 #[cfg(test)]
 fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
     let factor = Cholesky::new(kernel.gram(points), "gram").unwrap();
-    let mut half = kernel.cross_gram(points, rows);
-    factor.solve_lower_in_place(&mut half);
-    let all: f64 = kernel.diagonal(rows).iter().sum();
-    1.0 - crate::linalg::dot(half.data(), half.data()) / all
+    let mut whitened = kernel.cross_gram(points, rows);
+    factor.solve_lower_in_place(&mut whitened);
+    let total: f64 = kernel.diagonal(rows).iter().sum();
+    1.0 - crate::linalg::dot(whitened.data(), whitened.data()) / total
 }
 
 #[cfg(test)]
@@ -173,41 +177,41 @@ mod tests {
         Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()
     }
 
-    /// What is left is what it says, falls with every landmark, and is less than uniform rows leave.
+    /// The unexplained share is as stated, decreases with every landmark, and is smaller than for uniform
+    /// rows.
     #[test]
     fn landmarks_explain_the_kernel() {
         let (x, kernel) = (uneven(600), Kernel::gaussian(&[0.7, 0.5, 0.9]));
-        let found = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::nobody()).unwrap();
-        assert_eq!(found.rows.len(), 60);
-        let of = |rows: &[usize]| unexplained(&kernel, &x, &x.select_rows(rows));
+        let choice = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::none()).unwrap();
+        assert_eq!(choice.rows.len(), 60);
+        let unexplained_share = |rows: &[usize]| unexplained(&kernel, &x, &x.select_rows(rows));
         assert!(
-            (of(&found.rows) - found.unexplained).abs() < 1e-6,
+            (unexplained_share(&choice.rows) - choice.unexplained).abs() < 1e-6,
             "{} {}",
-            of(&found.rows),
-            found.unexplained
+            unexplained_share(&choice.rows),
+            choice.unexplained
         );
-        assert!(of(&found.rows[..20]) > of(&found.rows[..40]));
-        let uniform: f64 = (0..10).map(|seed| of(&x.sample_rows(60, seed))).sum::<f64>() / 10.0;
-        assert!(found.unexplained < 0.6 * uniform, "{} {uniform}", found.unexplained);
-        let again = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::nobody()).unwrap();
-        assert_eq!(again.rows, found.rows);
+        assert!(unexplained_share(&choice.rows[..20]) > unexplained_share(&choice.rows[..40]));
+        let uniform: f64 =
+            (0..10).map(|seed| unexplained_share(&x.sample_rows(60, seed))).sum::<f64>() / 10.0;
+        assert!(choice.unexplained < 0.6 * uniform, "{} {uniform}", choice.unexplained);
+        let again = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::none()).unwrap();
+        assert_eq!(again.rows, choice.rows);
     }
 
     /// Equal rows are one row, and few dimensions take few landmarks.
     #[test]
     fn there_are_no_more_landmarks_than_needed() {
         let x = Table::from_rows(&(0..90).map(|i| [f64::from(i % 5)]).collect::<Vec<_>>()).unwrap();
-        let found =
-            randomly_pivoted_cholesky(&Kernel::gaussian(&[1.0]), &x, 50, 0, RunControl::nobody()).unwrap();
-        assert_eq!(found.rows.len(), 5);
+        let choice =
+            randomly_pivoted_cholesky(&Kernel::gaussian(&[1.0]), &x, 50, 0, RunControl::none()).unwrap();
+        assert_eq!(choice.rows.len(), 5);
         let linear = crate::kernel::Linear { columns: vec![0], center: vec![-1.0], scale: vec![1.0] };
         assert_eq!(
-            randomly_pivoted_cholesky(&linear.into(), &x, 50, 0, RunControl::nobody()).unwrap().rows.len(),
+            randomly_pivoted_cholesky(&linear.into(), &x, 50, 0, RunControl::none()).unwrap().rows.len(),
             1
         );
-        assert!(
-            randomly_pivoted_cholesky(&Kernel::gaussian(&[1.0]), &x, 0, 0, RunControl::nobody()).is_err()
-        );
+        assert!(randomly_pivoted_cholesky(&Kernel::gaussian(&[1.0]), &x, 0, 0, RunControl::none()).is_err());
     }
 
     /// Rows that are not there yet, in their order; -0 is 0.
@@ -218,7 +222,8 @@ mod tests {
         assert_eq!(distinct_rows_except(&x, &[4, 5], 2), [1, 2]);
     }
 
-    /// By the definition of the method, how often each of three rows is the first, and the second after it.
+    /// The frequencies of the first and the second landmark agree with the definition of the method, for
+    /// three rows.
     #[test]
     fn rows_are_drawn_by_what_is_left_of_them() {
         let x = Table::from_rows(&[[0.0], [0.4], [2.0]]).unwrap();
@@ -227,14 +232,17 @@ mod tests {
         let mut counts = [[0.0; 3]; 3];
         let draws = 6000;
         for seed in 0..draws {
-            let found = randomly_pivoted_cholesky(&kernel, &x, 2, seed, RunControl::nobody()).unwrap().rows;
-            counts[found[0]][found[1]] += 1.0 / draws as f64;
+            let chosen = randomly_pivoted_cholesky(&kernel, &x, 2, seed, RunControl::none()).unwrap().rows;
+            counts[chosen[0]][chosen[1]] += 1.0 / draws as f64;
         }
         for i in 0..3 {
             let left: Vec<f64> = (0..3).map(|j| 1.0 - k[(i, j)].powi(2)).collect();
             for j in 0..3 {
-                let chance = if i == j { 0.0 } else { left[j] / left.iter().sum::<f64>() / 3.0 };
-                assert!((counts[i][j] - chance).abs() < 4.0 * (0.25_f64 / draws as f64).sqrt(), "{i} {j}");
+                let probability = if i == j { 0.0 } else { left[j] / left.iter().sum::<f64>() / 3.0 };
+                assert!(
+                    (counts[i][j] - probability).abs() < 4.0 * (0.25_f64 / draws as f64).sqrt(),
+                    "{i} {j}"
+                );
             }
         }
     }

@@ -1,17 +1,17 @@
-//! Fits of more rows than memory holds, through landmarks: rows are read in parts of any size, in any order,
-//! on any number of machines, and what is learnt of them are whole numbers, whose sums are the same to the
-//! last bit however the work was divided.
+//! Fits of more rows than memory holds, through landmarks. Rows are read in parts of any size, in any order
+//! and on any number of machines. What is kept of them are integers, whose sums have the same bits however
+//! the work was divided.
 //!
 //! ```text
 //! rows → Survey (a sample, ranges) → Plan (kernel, landmarks, rounding)
-//! rows, Plan → Statistics                       what a Fitting begins with, unless it needs none
-//! rows, Plan, Coefficients → Pass               as often as it wants
-//! Fitting → KernelExpansion of the landmarks
+//! rows, Plan → Statistics                       the data that a FitState begins with, unless it needs none
+//! rows, Plan, Coefficients → Pass               as often as it requests one
+//! FitState → KernelExpansion of the landmarks
 //! ```
 //!
-//! What is computed of parts are [`DataSurvey`], [`Statistics`] and [`DataPass`]: each can be merged with
-//! others of its kind, and written to a file. A [`FitState`] is all that whoever reads the rows has to know
-//! of what is fitted.
+//! Results for parts of the rows are [`DataSurvey`], [`Statistics`] and [`DataPass`]: each can be merged with
+//! others of its kind and written to a file. A [`FitState`] is the only part of the fit that the reader of
+//! the rows has to know.
 
 mod certificate;
 mod equations;

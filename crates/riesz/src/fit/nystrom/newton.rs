@@ -1,12 +1,13 @@
-//! Classification of two classes through landmarks, by Newton's method: a pass over all rows for each step,
-//! of which only whole numbers are kept.
+//! Classification of two classes through landmarks by Newton's method: one pass over all rows for each step,
+//! of which only integers are kept.
 //!
-//! `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the landmarks and a
-//! constant. A step solves `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with D = w p (1 - p). Most of a
-//! pass is `Kᵀ D K`, so it is kept, with what steps show of it, for as long as these shrink what is left; and
-//! the way begins where a sample alone would end. With a ridge of 1 and no constant that is the mode of a
-//! Gaussian process known through its landmarks, and Laplace's approximation of its posterior is that of
-//! observations with variances 1/D (Rasmussen and Williams 2006, section 3.4).
+//! The problem is `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the
+//! landmarks and a constant. A step solves `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with
+//! `D = w p (1 - p)`. Most of the cost of a pass is `Kᵀ D K`, so this matrix is kept, and updated by the secants of the
+//! steps, as long as these steps reduce the residual. The iteration begins at the solution for a sample
+//! alone. With a ridge of 1 and no constant the solution is the mode of a Gaussian process known through its
+//! landmarks, and Laplace's approximation of its posterior is that of observations with variances 1/D
+//! (Rasmussen and Williams 2006, section 3.4).
 
 use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, LatentFunction, Model};
@@ -15,29 +16,29 @@ use super::rows::LabelledRows;
 use super::sample::{add_penalty, penalty_times};
 use super::slope::{LogisticGradient, LogisticGradientBuilder};
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::InducingLaplace;
 use crate::fit::task::FittedModel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, dot};
+use crate::model_card::CardEntry;
 
 /// Newton's method, step by step.
 #[derive(Debug, Clone)]
 pub struct StreamingNewton {
     plan: FitPlan,
-    by: LatentFunction,
-    /// What half the squared norm of the function counts, beside the loss.
+    latent_function: LatentFunction,
+    /// Factor of half the squared norm of the function in the objective, beside the loss.
     ridge: f64,
     intercept: bool,
     /// The two classes.
     classes: Vec<String>,
     /// Where the next slope is to be taken.
     pub coefficients: Coefficients,
-    /// Where the last good slope was taken.
-    last: Option<AcceptedPoint>,
-    /// Of the last slope with curvature.
+    /// Point, objective and gradient of the last accepted step.
+    last_accepted: Option<AcceptedPoint>,
+    /// The curvature of the last pass that computed it.
     curved: Option<HessianModel>,
-    /// Slopes so far.
+    /// Number of passes so far.
     pub passes: usize,
     /// `gᵀ H⁻¹ g` at the last of them: twice what the objective is above its least, about.
     pub decrement: f64,
@@ -48,11 +49,12 @@ pub struct StreamingNewton {
     stop_at_next: bool,
     /// Whether it ended for having taken long.
     stopped_early: bool,
-    /// How often the curvature was summed up anew for steps that helped little.
+    /// Number of times that the curvature was computed again because steps helped little.
     hessian_refreshes: usize,
-    /// How far it is from the fit with all rows as support points.
+    /// Estimated distance from the fit with all rows as support points.
     missing: Option<LandmarkErrorEstimate>,
-    /// Of a process, and the logarithm of the marginal likelihood in Laplace's approximation.
+    /// Posterior of a Gaussian process, and the logarithm of the marginal likelihood in Laplace's
+    /// approximation.
     posterior: Option<(InducingLaplace, f64)>,
 }
 
@@ -61,14 +63,14 @@ pub struct StreamingNewton {
 struct AcceptedPoint {
     values: Matrix,
     objective: f64,
-    /// That of the objective, with the opposite sign.
+    /// Gradient of the objective with the opposite sign.
     gradient: Vec<f64>,
 }
 
 /// The curvature somewhere, and what steps since then have shown of it.
 #[derive(Debug, Clone)]
 struct HessianModel {
-    /// Of `KᵀDK + ridge P`.
+    /// Cholesky factor of `KᵀDK + ridge P`.
     factor: Cholesky,
     /// `Σ D`.
     weight: f64,
@@ -77,11 +79,11 @@ struct HessianModel {
 }
 
 impl HessianModel {
-    /// The inverse curvature times a vector, as the factor and all secants say (BFGS, in the two loops of
+    /// The inverse curvature times a vector, from the factor and all secants (BFGS, in the two loops of
     /// Nocedal 1980).
     fn solve(&self, gradient: &[f64]) -> Vec<f64> {
-        let add = |to: &mut [f64], scale: f64, what: &[f64]| {
-            to.iter_mut().zip(what).for_each(|(v, w)| *v += scale * w);
+        let add = |to: &mut [f64], scale: f64, direction: &[f64]| {
+            to.iter_mut().zip(direction).for_each(|(v, w)| *v += scale * w);
         };
         let mut left = gradient.to_vec();
         let mut shares = Vec::new();
@@ -107,8 +109,9 @@ const STALLED: (f64, f64) = (1e-6, 1e-9);
 /// Decrements, relative to the objective, from which on the curvature is no longer summed up at every step: a
 /// pass with it takes as long as some eight without.
 const FULL_HESSIAN_ABOVE: f64 = 0.1;
-/// What a decrement is of the one before it where it is summed up anew, and how often that may be: where
-/// rounding is much of the curvature, as of landmarks that are all but dependent, secants say more of it.
+/// Ratio of a decrement to the one before above which the curvature is computed again, and how often that may
+/// happen: where rounding is a large part of the curvature, as for landmarks that are nearly linearly
+/// dependent, secants know more of it.
 const REFRESH_RATIO: f64 = 0.1;
 const RENEWED: usize = 3;
 /// Passes after which decrements that are so small, relative to the objective, are small enough.
@@ -126,33 +129,34 @@ const ROUGH: f64 = 1e-3;
 /// Steps after which a start is as good as it gets.
 const STARTS: usize = 20;
 
-/// About the coefficients that a sample of the rows alone would have with its share of the ridge; empty where
-/// that says nothing of all rows, or takes as long as they do. Cost O(landmarks³) a step.
+/// Approximate coefficients for a sample of the rows alone with its share of the ridge; empty where these say
+/// nothing of all rows, or take as long to find. Cost O(landmarks³) per step.
 ///
 /// # Errors
 /// Those of [`Newton::new`], and of rows that are not the plan's.
 pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept: bool) -> Result<Vec<f64>> {
-    let some = sample.head(plan.landmarks.rows().saturating_mul(STARTED_FROM).max(1000));
-    let ones = some.y.data().iter().filter(|y| **y > 0.0).count();
-    if plan.rows < 2 * some.len() as u64 || ones.min(some.len() - ones) < OF_EITHER {
+    let sample_rows = sample.head(plan.landmarks.rows().saturating_mul(STARTED_FROM).max(1000));
+    let n_positive = sample_rows.y.data().iter().filter(|y| **y > 0.0).count();
+    if plan.rows < 2 * sample_rows.len() as u64 || n_positive.min(sample_rows.len() - n_positive) < OF_EITHER
+    {
         return Ok(Vec::new());
     }
-    let all = || {
-        let mut own = StreamingNewton::new(plan, intercept)?;
-        own.ridge *= some.len() as f64 / plan.rows as f64;
+    let solve_sample = || {
+        let mut newton = StreamingNewton::new(plan, intercept)?;
+        newton.ridge *= sample_rows.len() as f64 / plan.rows as f64;
         loop {
-            let coefficients = own.coefficients.clone();
+            let coefficients = newton.coefficients.clone();
             let mut slope = LogisticGradientBuilder::new(plan, &coefficients);
-            slope.add(&some)?;
-            own.step(&slope.finish(0))?;
-            let least = own.last.as_ref().map_or(0.0, |last| last.objective);
-            if own.converged || own.decrement <= ROUGH * least || own.passes >= STARTS {
-                return Ok::<_, Error>(own.coefficients.values.into_data());
+            slope.add(&sample_rows)?;
+            newton.step(&slope.finish(0))?;
+            let last_objective = newton.last_accepted.as_ref().map_or(0.0, |accepted| accepted.objective);
+            if newton.converged || newton.decrement <= ROUGH * last_objective || newton.passes >= STARTS {
+                return Ok::<_, Error>(newton.coefficients.values.into_data());
             }
         }
     };
-    match all() {
-        // Where there is no end of it, all rows will say why.
+    match solve_sample() {
+        // Where the sample's fit fails, the fit of all rows will report the reason.
         Err(Error::NotConverged { .. } | Error::NotPositiveDefinite { .. } | Error::Overflow { .. }) => {
             Ok(Vec::new())
         }
@@ -161,21 +165,21 @@ pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept:
 }
 
 impl StreamingNewton {
-    /// From where the plan says.
+    /// Begins at the plan's starting values.
     ///
     /// # Errors
     /// [`Error::Format`] for a plan of another kind; [`Error::Parameter`] for a ridge that is not positive;
     /// [`Error::Target`] if there are not two classes.
     pub fn new(plan: &FitPlan, intercept: bool) -> Result<Self> {
-        let Model::Classes { names, by, start } = &plan.model else {
+        let Model::Classes { names, latent_function, start } = &plan.model else {
             return Err(Error::Format { problem: "this plan is not one of classes".into() });
         };
-        let ridge = match by {
+        let ridge = match latent_function {
             LatentFunction::Penalised(ridge) => *ridge,
             LatentFunction::Process => 1.0,
         };
         // A process has its prior mean.
-        let intercept = intercept && *by != LatentFunction::Process;
+        let intercept = intercept && *latent_function != LatentFunction::Process;
         crate::fit::positive("ridge", ridge)?;
         if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || names.len() != 2 {
             let problem =
@@ -191,10 +195,10 @@ impl StreamingNewton {
             ridge,
             curved: None,
             plan: plan.clone(),
-            by: *by,
+            latent_function: *latent_function,
             intercept,
             classes: names.clone(),
-            last: None,
+            last_accepted: None,
             passes: 0,
             decrement: f64::INFINITY,
             rows: 0,
@@ -207,7 +211,8 @@ impl StreamingNewton {
         })
     }
 
-    /// Takes a step by the slope of all rows at [`coefficients`](Self::coefficients). Cost O(landmarks³).
+    /// Takes a step, given the gradient of all rows at [`coefficients`](Self::coefficients). Cost
+    /// O(landmarks³).
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`] where steps no longer help.
@@ -218,13 +223,13 @@ impl StreamingNewton {
         let pull: Vec<f64> = pull.data().iter().map(|v| ridge * v).collect();
         let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
         (self.passes, self.rows) = (self.passes + 1, slope.rows());
-        if let Some(AcceptedPoint { values: before, objective: least, .. }) = &self.last
+        if let Some(AcceptedPoint { values: before, objective: least, .. }) = &self.last_accepted
             && objective > least + 1e-12 * least.abs()
         {
-            // Back halfway.
-            let half = before.data().iter().zip(&theta).map(|(a, b)| 0.5 * (a + b)).collect();
-            let half = Matrix::from_row_major(p, 1, half);
-            if self.passes > 60 || half == *before {
+            // The objective rose: return to the middle between the points.
+            let midpoint = before.data().iter().zip(&theta).map(|(a, b)| 0.5 * (a + b)).collect();
+            let midpoint = Matrix::from_row_major(p, 1, midpoint);
+            if self.passes > 60 || midpoint == *before {
                 return Err(Error::NotConverged {
                     method: "the classification through landmarks",
                     iterations: self.passes,
@@ -232,7 +237,7 @@ impl StreamingNewton {
                     remedy: self.remedy(),
                 });
             }
-            self.coefficients = Coefficients { values: half, curvature: true };
+            self.coefficients = Coefficients { values: midpoint, curvature: true };
             (self.stop_at_next, self.stopped_early) = (false, false);
             return Ok(());
         }
@@ -247,17 +252,19 @@ impl StreamingNewton {
         };
         let gradient: Vec<f64> =
             slope.gradient(&self.plan)[..size].iter().zip(&pull).map(|(slope, pull)| slope - pull).collect();
-        if let Some(last) = self.last.as_ref().filter(|_| !slope.has_curvature()) {
+        if let Some(accepted) = self.last_accepted.as_ref().filter(|_| !slope.has_curvature()) {
             let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
-            let (step, growth) = (less(&theta[..size], last.values.data()), less(&last.gradient, &gradient));
-            // Of what is hardly more than rounding nothing is learnt.
+            let (step, growth) =
+                (less(&theta[..size], accepted.values.data()), less(&accepted.gradient, &gradient));
+            // Differences that are hardly more than rounding give no secant.
             if dot(&step, &growth) > 1e-12 * (dot(&step, &step) * dot(&growth, &growth)).sqrt() {
                 curved.secants.push((step, growth));
             }
         }
         let change = curved.solve(&gradient);
         let before = std::mem::replace(&mut self.decrement, dot(&gradient, &change));
-        self.last = Some(AcceptedPoint { values: self.coefficients.values.clone(), objective, gradient });
+        self.last_accepted =
+            Some(AcceptedPoint { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
         // Rounding may make it negative.
@@ -268,12 +275,12 @@ impl StreamingNewton {
             false => (share * (self.decrement / before).min(1.0) <= CONVERGED.1, STALLED.1),
         };
         // Or rounding is all that moves it.
-        let found = done || share <= stalled && self.decrement > 0.5 * before;
+        let at_optimum = done || share <= stalled && self.decrement > 0.5 * before;
         self.stopped_early |=
-            !found && !self.stop_at_next && self.passes >= MAX_PASSES_RELAXED && share <= TOLERABLE;
+            !at_optimum && !self.stop_at_next && self.passes >= MAX_PASSES_RELAXED && share <= TOLERABLE;
         // A process needs the curvature where it ends.
-        let ends = found || self.stopped_early || self.stop_at_next;
-        self.converged = ends && (fresh || self.by != LatentFunction::Process);
+        let ends = at_optimum || self.stopped_early || self.stop_at_next;
+        self.converged = ends && (fresh || self.latent_function != LatentFunction::Process);
         self.stop_at_next = ends;
         let moves = if fresh {
             share > FULL_HESSIAN_ABOVE
@@ -303,15 +310,18 @@ impl StreamingNewton {
     }
 
     fn remedy(&self) -> &'static str {
-        match self.by {
+        match self.latent_function {
             LatentFunction::Penalised(_) => "raise the ridge",
             LatentFunction::Process => "take fewer landmarks, or a kernel of smaller scale",
         }
     }
 
-    /// What is to be said where it took long.
+    /// The warning where the iteration stopped early.
     fn ended_short(&self) -> String {
-        let above = self.last.as_ref().map_or(f64::NAN, |last| 0.5 * self.decrement / last.objective.abs());
+        let above = self
+            .last_accepted
+            .as_ref()
+            .map_or(f64::NAN, |accepted| 0.5 * self.decrement / accepted.objective.abs());
         format!(
             "Newton's method ended after {} passes where the objective is about {above:.0e} of itself above \
              its least, since landmarks are all but dependent: {}",
@@ -320,10 +330,10 @@ impl StreamingNewton {
         )
     }
 
-    /// What else follows from the last slope.
+    /// Computes what follows from the gradient and curvature at the solution.
     fn end(&mut self, slope: &LogisticGradient) -> Result<()> {
         let plan = &self.plan;
-        let of = |curved: &HessianModel| {
+        let nested_fits = |curved: &HessianModel| {
             NestedFits {
                 plan,
                 factor: &curved.factor,
@@ -335,58 +345,62 @@ impl StreamingNewton {
             }
             .missing()
         };
-        self.missing = self.curved.as_ref().and_then(of);
-        if self.by == LatentFunction::Process {
-            // What the last step still gains, by its quadratic model.
-            let least = self.last.as_ref().map_or(f64::NAN, |last| last.objective - 0.5 * self.decrement);
+        self.missing = self.curved.as_ref().and_then(nested_fits);
+        if self.latent_function == LatentFunction::Process {
+            // The objective after the last step, by its quadratic model.
+            let final_objective = self
+                .last_accepted
+                .as_ref()
+                .map_or(f64::NAN, |accepted| accepted.objective - 0.5 * self.decrement);
             let rounding = 0.5 * plan.bound * 0.5_f64.powi(22);
             let gram = slope.curvature(plan, plan.landmarks.rows());
-            let own = InducingLaplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
-            let evidence = -least - 0.5 * own.volume;
-            self.posterior = Some((own, evidence));
+            let laplace = InducingLaplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
+            let evidence = -final_objective - 0.5 * laplace.volume;
+            self.posterior = Some((laplace, evidence));
         }
         Ok(())
     }
 
-    /// The model, as far as it is, with the posterior of a process, or else what landmarks leave out of it.
+    /// The model in its current state, with the posterior of a process, or else the estimated error of the
+    /// landmarks.
     ///
     /// # Errors
     /// Those of an expansion.
     pub fn fitted(&self) -> Result<FittedModel> {
         let m = self.plan.landmarks.rows();
         let values = self.coefficients.values.data();
-        let (link, mut card) = match self.by {
+        let (link, mut card) = match self.latent_function {
             LatentFunction::Penalised(_) => (
                 Link::Logistic,
                 vec![
-                    Fact::new("model", "kernel logistic regression through landmarks"),
-                    Fact::measured("ridge", self.ridge),
+                    CardEntry::new("model", "kernel logistic regression through landmarks"),
+                    CardEntry::measured("ridge", self.ridge),
                 ],
             ),
             LatentFunction::Process => (
                 Link::LatentLogistic,
-                vec![Fact::new(
+                vec![CardEntry::new(
                     "model",
                     "Gaussian process classifier through landmarks (Laplace approximation)",
                 )],
             ),
         };
-        if let Some((own, evidence)) = &self.posterior {
-            card.push(Fact::measured("log marginal likelihood", *evidence));
-            card.push(Fact::measured("jitter of the landmarks' kernel", own.jitter));
+        if let Some((laplace, evidence)) = &self.posterior {
+            card.push(CardEntry::measured("log marginal likelihood", *evidence));
+            card.push(CardEntry::measured("jitter of the landmarks' kernel", laplace.jitter));
         }
         card.extend([
-            Fact::measured("jitter", self.curved.as_ref().map_or(0.0, |own| own.factor.jitter)),
-            Fact::new("landmarks", m),
-            Fact::measured("unexplained share of the kernel", self.plan.unexplained),
-            Fact::new("rows", self.rows),
-            Fact::new("passes", self.passes),
-            Fact::measured("decrement before the last step", self.decrement),
-            Fact::measured(
+            CardEntry::measured("jitter", self.curved.as_ref().map_or(0.0, |hessian| hessian.factor.jitter)),
+            CardEntry::new("landmarks", m),
+            CardEntry::measured("unexplained share of the kernel", self.plan.unexplained),
+            CardEntry::new("rows", self.rows),
+            CardEntry::new("passes", self.passes),
+            CardEntry::measured("decrement before the last step", self.decrement),
+            CardEntry::measured(
                 "objective before the last step",
-                self.last.as_ref().map_or(f64::NAN, |last| last.objective),
+                self.last_accepted.as_ref().map_or(f64::NAN, |accepted| accepted.objective),
             ),
-            Fact::new("plan", &self.plan.digest()[..16]),
+            CardEntry::new("plan", &self.plan.digest()[..16]),
         ]);
         card.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
         let model = KernelExpansion {
@@ -400,9 +414,9 @@ impl StreamingNewton {
             model_card: card,
         };
         model.validate()?;
-        let known = self.posterior.as_ref().map(|(own, _)| &own.covariance);
-        let missing = self.missing.as_ref().map(|own| &own.covariance);
-        let chosen = match self.by {
+        let known = self.posterior.as_ref().map(|(laplace, _)| &laplace.covariance);
+        let missing = self.missing.as_ref().map(|estimate| &estimate.covariance);
+        let chosen = match self.latent_function {
             LatentFunction::Penalised(_) => Some(self.ridge),
             LatentFunction::Process => None,
         };

@@ -1,4 +1,4 @@
-//! Files of whole numbers: one line of JSON that says what they are, the numbers, and a checksum of both.
+//! Files of integers: one line of JSON that describes them, the numbers, and a checksum of both.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,28 +14,29 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file of such a record and such numbers, of 8 bytes each if all fit into them, else of 16.
+/// The bytes of a file with this record and these numbers, each of 8 bytes if all fit, else of 16.
 pub(super) fn encode<H: Serialize>(record: &H, numbers: &[&[i128]]) -> Vec<u8> {
-    let all = || numbers.iter().flat_map(|part| part.iter());
-    let narrow = all().all(|v| i64::try_from(*v).is_ok());
+    let all_numbers = || numbers.iter().flat_map(|part| part.iter());
+    let narrow = all_numbers().all(|v| i64::try_from(*v).is_ok());
     let mut out = serde_json::to_vec(&(record, narrow)).unwrap_or_default();
     out.push(b'\n');
     match narrow {
-        true => all().for_each(|v| out.extend_from_slice(&(*v as i64).to_le_bytes())),
-        false => all().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+        true => all_numbers().for_each(|v| out.extend_from_slice(&(*v as i64).to_le_bytes())),
+        false => all_numbers().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
     }
     let checksum = Sha256::digest(&out);
     out.extend_from_slice(&checksum);
     out
 }
 
-/// The record, and the numbers. `what` is what the file should be.
+/// Reads the record and the numbers; `file_kind` describes file_kind the file should hold.
 ///
 /// # Errors
 /// [`Error::Format`] for another file, or one that is damaged.
-pub(super) fn decode<H: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<(H, Vec<i128>)> {
-    let problem =
-        |why: &str| Error::Format { problem: format!("this is no file of {what}, or it is damaged: {why}") };
+pub(super) fn decode<H: DeserializeOwned>(bytes: &[u8], file_kind: &str) -> Result<(H, Vec<i128>)> {
+    let problem = |why: &str| Error::Format {
+        problem: format!("this is no file of {file_kind}, or it is damaged: {why}"),
+    };
     let end = bytes.len().checked_sub(CHECKSUM).ok_or_else(|| problem("it is too short"))?;
     let (body, checksum) = bytes.split_at(end);
     if Sha256::digest(body).as_slice() != checksum {

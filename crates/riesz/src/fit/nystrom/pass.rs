@@ -1,5 +1,4 @@
-//! A pass over all rows at coefficients: what a fit asks for until it is done, and all that whoever reads the
-//! rows has to know of it.
+//! Passes over all rows at given coefficients, which a fit requests until it is done.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +8,17 @@ use super::rows::LabelledRows;
 use super::slope::{LogisticGradient, LogisticGradientBuilder};
 use crate::error::{Error, Result};
 
-/// What the rows of some units say of coefficients.
+/// The result of a pass over the rows of some units.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DataPass {
-    /// Of a regression: what they leave of the targets.
+    /// For a regression: the residual of the normal equations.
     Residual(ResidualPass),
-    /// Of a classification: gradient and curvature.
+    /// For a classification: gradient and curvature.
     Slope(LogisticGradient),
 }
 
 impl DataPass {
-    /// Of no rows.
+    /// A pass over no rows.
     pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         match plan.model {
             Model::Classes { .. } => Self::Slope(LogisticGradient::empty(plan, coefficients)),
@@ -27,50 +26,55 @@ impl DataPass {
         }
     }
 
-    /// Of all of these rows, as one unit. Cost O(rows landmarks columns); of classes O(rows landmarks
-    /// (landmarks + columns)).
+    /// The pass over all of these rows, as one unit. Cost O(rows landmarks columns); for classes O(rows
+    /// landmarks (landmarks + columns)).
     ///
     /// # Errors
     /// As [`PassBuilder::add`].
-    pub fn of(plan: &FitPlan, coefficients: &Coefficients, rows: &LabelledRows, unit: u64) -> Result<Self> {
-        let mut all = PassBuilder::new(plan, coefficients);
-        all.add(rows)?;
-        Ok(all.finish(unit))
+    pub fn from_rows(
+        plan: &FitPlan,
+        coefficients: &Coefficients,
+        rows: &LabelledRows,
+        unit: u64,
+    ) -> Result<Self> {
+        let mut builder = PassBuilder::new(plan, coefficients);
+        builder.add(rows)?;
+        Ok(builder.finish(unit))
     }
 
-    /// How many rows it counts.
+    /// The number of rows in the pass.
     pub fn rows(&self) -> u64 {
         match self {
-            Self::Residual(own) => own.rows(),
-            Self::Slope(own) => own.rows(),
+            Self::Residual(residual) => residual.rows(),
+            Self::Slope(gradient) => gradient.rows(),
         }
     }
 
-    /// The units whose rows it counts.
+    /// The units whose rows are in the pass.
     pub fn units(&self) -> &BTreeSet<u64> {
         match self {
-            Self::Residual(own) => own.units(),
-            Self::Slope(own) => own.units(),
+            Self::Residual(residual) => residual.units(),
+            Self::Slope(gradient) => gradient.units(),
         }
     }
 
-    /// Adds that of other units.
+    /// Adds the pass over other units.
     ///
     /// # Errors
     /// [`Error::Format`] if it is of another plan or other coefficients, or a unit is in both.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         match (self, other) {
-            (Self::Residual(own), Self::Residual(other)) => own.merge(other),
-            (Self::Slope(own), Self::Slope(other)) => own.merge(other),
+            (Self::Residual(residual), Self::Residual(other)) => residual.merge(other),
+            (Self::Slope(gradient), Self::Slope(other)) => gradient.merge(other),
             _ => Err(Error::Format { problem: "these passes are of another kind of model".into() }),
         }
     }
 
-    /// As a file. The same passes have the same bytes.
+    /// The bytes of the pass as a file. Equal passes have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
-            Self::Residual(own) => own.to_bytes(),
-            Self::Slope(own) => own.to_bytes(),
+            Self::Residual(residual) => residual.to_bytes(),
+            Self::Slope(gradient) => gradient.to_bytes(),
         }
     }
 
@@ -99,7 +103,7 @@ enum PassState<'p> {
 }
 
 impl<'p> PassBuilder<'p> {
-    /// Of no rows yet.
+    /// A builder without rows.
     pub fn new(plan: &'p FitPlan, coefficients: &'p Coefficients) -> Self {
         let so_far = match plan.model {
             Model::Classes { .. } => {
@@ -117,16 +121,16 @@ impl<'p> PassBuilder<'p> {
     /// the targets; [`Error::Target`] for classes that are not 0 and 1.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         match &mut self.so_far {
-            PassState::Residual(own) => own.add(self.plan, self.coefficients, rows),
-            PassState::Slope(own) => own.add(rows),
+            PassState::Residual(residual) => residual.add(self.plan, self.coefficients, rows),
+            PassState::Slope(gradient) => gradient.add(rows),
         }
     }
 
-    /// The pass over all of them, as that of one unit.
+    /// The pass over all rows that were added, as that of one unit.
     pub fn finish(self, unit: u64) -> DataPass {
         match self.so_far {
-            PassState::Residual(own) => DataPass::Residual(own.of_unit(unit)),
-            PassState::Slope(own) => DataPass::Slope(own.finish(unit)),
+            PassState::Residual(residual) => DataPass::Residual(residual.of_unit(unit)),
+            PassState::Slope(gradient) => DataPass::Slope(gradient.finish(unit)),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What every part of the work must agree on: kernel, landmarks, and how numbers are rounded. Its digest
-//! names all that was computed by it.
+//! The plan of a fit: kernel, landmarks and the rounding of numbers, on which all parts of the work must
+//! agree. Its digest names all that was computed with it.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,30 +18,33 @@ const FORMAT: u32 = 3;
 
 /// Rows that a survey keeps: so many for each landmark, between these bounds.
 const KEPT: (usize, usize, usize) = (3, 10_000, 20);
-/// Of these, the candidates of which landmarks are chosen: so many for each, and no less than that.
+/// Number of candidate rows per landmark, and the minimum number of candidates.
 const CANDIDATES: (usize, usize) = (3, 6000);
 /// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less
 /// than its cost, which grows with the cube of their number.
 const PIVOTED: usize = 5000;
 
-/// How landmarks are chosen and rows divided.
+/// Options of the choice of landmarks and of the division of rows into folds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LandmarkChoice {
-    /// How many landmarks, at most.
+    /// The maximum number of landmarks.
     pub landmarks: usize,
     /// Parts into which rows are divided for cross-validation; 1 for none.
     pub folds: usize,
     /// Whether targets are kept less the middle of their range, which a model with an intercept gives back.
     pub centered: bool,
-    /// Of the draw of landmarks, of candidates and of folds.
+    /// Seed of the draw of landmarks, of the candidates and of the folds.
     pub seed: u64,
 }
 
 impl LandmarkChoice {
-    /// How many rows a [`DataSurvey`] keeps for the choice.
+    /// The number of rows that a [`DataSurvey`] keeps for the choice.
     pub fn candidates(&self) -> usize {
-        let (least, few, most) = KEPT;
-        self.landmarks.saturating_mul(most).min(few.max(self.landmarks.saturating_mul(least))).max(2000)
+        let (min_factor, default_count, max_factor) = KEPT;
+        self.landmarks
+            .saturating_mul(max_factor)
+            .min(default_count.max(self.landmarks.saturating_mul(min_factor)))
+            .max(2000)
     }
 }
 
@@ -63,7 +66,7 @@ pub struct GpPrior {
     pub mean: f64,
 }
 
-/// What is fitted, with what the sample said of it.
+/// The kind of model, with the parameters that were learnt from the sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
@@ -86,20 +89,21 @@ pub enum Model {
     Classes {
         /// Their names.
         names: Vec<String>,
-        /// How they are told apart.
-        by: LatentFunction,
+        /// The latent function that distinguishes the classes.
+        #[serde(rename = "by")]
+        latent_function: LatentFunction,
         /// Coefficients of landmarks and a constant, where Newton's method starts; none for 0.
         start: Vec<f64>,
     },
 }
 
-/// What is assumed of the function by which two classes are told apart.
+/// Assumption about the latent function of a classification.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatentFunction {
     /// Logistic regression with this ridge.
     Penalised(f64),
-    /// That it is a Gaussian process, whose prior covariance is the kernel.
+    /// A Gaussian process whose prior covariance is the kernel.
     Process,
 }
 
@@ -113,14 +117,14 @@ pub struct FitPlan {
     has_fma: bool,
     /// The kernel.
     pub kernel: Kernel,
-    /// What is fitted.
+    /// The kind of model.
     pub model: Model,
-    /// The rows that stand for all.
+    /// The landmarks.
     pub landmarks: Table,
     /// The share of the kernel's trace over the candidates that landmarks leave unexplained; of more than
     /// 5,000 landmarks the first so many.
     pub unexplained: f64,
-    /// How many rows the survey saw.
+    /// The number of rows in the survey.
     pub rows: u64,
     /// No kernel value is larger: a power of two.
     pub bound: f64,
@@ -130,11 +134,11 @@ pub struct FitPlan {
     pub largest_weight: Option<f64>,
     /// Parts into which rows are divided.
     pub folds: usize,
-    /// Of folds.
+    /// Seed of the folds.
     pub seed: u64,
 }
 
-/// What is read of a plan before all of it is.
+/// The part of a plan's file that is read before the rest.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
@@ -156,14 +160,18 @@ impl FitPlan {
                 return Err(Error::parameter("kernel", kernel.formula(), allowed));
             }
         };
-        // They are in the order of their hashes: the first are a sample of the sample.
-        let ((each, least), few) = (CANDIDATES, choice.landmarks.min(PIVOTED));
-        let some = sample.len().min((few * each).max(least));
-        let candidates = sample.x.select_rows(&(0..some).collect::<Vec<_>>());
-        let mut found =
-            randomly_pivoted_cholesky(&kernel, &candidates, few, choice.seed, RunControl::nobody())?;
-        if found.rows.len() == PIVOTED {
-            found.rows.extend(distinct_rows_except(&sample.x, &found.rows, choice.landmarks - PIVOTED));
+        // Rows are in the order of their hashes: the first ones are a random part of the sample.
+        let ((rows_per_landmark, min_candidates), n_pivoted) = (CANDIDATES, choice.landmarks.min(PIVOTED));
+        let n_candidates = sample.len().min((n_pivoted * rows_per_landmark).max(min_candidates));
+        let candidates = sample.x.select_rows(&(0..n_candidates).collect::<Vec<_>>());
+        let mut choice_of_rows =
+            randomly_pivoted_cholesky(&kernel, &candidates, n_pivoted, choice.seed, RunControl::none())?;
+        if choice_of_rows.rows.len() == PIVOTED {
+            choice_of_rows.rows.extend(distinct_rows_except(
+                &sample.x,
+                &choice_of_rows.rows,
+                choice.landmarks - PIVOTED,
+            ));
         }
         let scale = |(low, high): &(f64, f64)| {
             let center = if choice.centered { low / 2.0 + high / 2.0 } else { 0.0 };
@@ -176,8 +184,8 @@ impl FitPlan {
             format: FORMAT,
             has_fma: has_fma(),
             model,
-            landmarks: sample.x.select_rows(&found.rows),
-            unexplained: found.unexplained,
+            landmarks: sample.x.select_rows(&choice_of_rows.rows),
+            unexplained: choice_of_rows.unexplained,
             rows: survey.rows,
             bound: next_power_of_two(bound),
             targets: survey.ranges.iter().map(scale).collect(),
@@ -219,7 +227,7 @@ impl FitPlan {
         digest(&self.to_bytes())
     }
 
-    /// As a file: JSON.
+    /// The bytes of the plan as a file in JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -281,7 +289,7 @@ fn has_fma() -> bool {
 
 impl FixedPointScale {
     /// `v` in the target's unit.
-    pub(super) fn of(&self, v: f64) -> f64 {
+    pub(super) fn to_unit(self, v: f64) -> f64 {
         (v - self.center) / self.unit
     }
 }

@@ -1,5 +1,5 @@
-//! Gaussian process regression through landmarks (Titsias 2009), from statistics alone: kernel and noise are
-//! learnt on the sample, what is known then from all rows.
+//! Gaussian process regression through landmarks (Titsias 2009) from statistics alone: kernel and noise are
+//! learnt on the sample, and the posterior then from all rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +8,22 @@ use super::plan::{FitPlan, GpPrior, Model};
 use super::rows::LabelledRows;
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::task::FittedModel;
 use crate::fit::{KernelSums, SparseGaussianProcess, TunedParameters};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix};
+use crate::model_card::CardEntry;
 
 /// Rows of the sample, and points, that kernel and noise are learnt from.
 const TUNING_SAMPLE: (usize, usize) = (10_000, 500);
 
-/// How kernel and noise are learnt.
+/// Options for learning the kernel and the noise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpTuning {
     /// Variance of the noise: where tuning starts, or as it is.
     pub noise: f64,
-    /// What is tuned.
+    /// The parameters that are tuned.
     pub tune: TunedParameters,
     /// Whether kernel and noise are in units of the standardised target.
     pub normalize_y: bool,
@@ -51,7 +51,7 @@ impl GpTuning {
             return Err(Error::Unused { setting: "sample_weight".into(), belongs: "krr".into() });
         }
         let (rows, points) = TUNING_SAMPLE;
-        let some: Vec<usize> = (0..sample.len().min(rows)).collect();
+        let sample_rows: Vec<usize> = (0..sample.len().min(rows)).collect();
         let estimator = SparseGaussianProcess {
             tune: self.tune,
             normalize_y: self.normalize_y,
@@ -59,12 +59,12 @@ impl GpTuning {
             seed,
             ..SparseGaussianProcess::new(kernel, self.noise, landmarks.min(points))
         };
-        let fit = estimator.fit(&sample.x.select_rows(&some), &sample.y.select_rows(&some))?;
+        let fit = estimator.fit(&sample.x.select_rows(&sample_rows), &sample.y.select_rows(&sample_rows))?;
         Ok((fit.model.kernel, GpPrior { noise: fit.noise, mean: fit.model.intercept[0] }))
     }
 }
 
-/// The process that all rows make of a plan's prior. Cost O(landmarks³).
+/// The posterior of all rows under a plan's prior. Cost O(landmarks³).
 ///
 /// # Errors
 /// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without
@@ -74,13 +74,13 @@ pub fn fit_gp(plan: &FitPlan, statistics: Statistics) -> Result<FittedModel> {
         return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process has a prior"));
     };
     if statistics.rows() < 2 {
-        let what = format!("a table of {} row(s)", statistics.rows());
-        return Err(Error::TooFew { what, needed: 2, unit: "rows are" });
+        let subject = format!("a table of {} row(s)", statistics.rows());
+        return Err(Error::TooFew { subject, needed: 2, unit: "rows are" });
     }
     let (sums, m) = (statistics.sums(plan, |_| true), plan.landmarks.rows());
     drop(statistics);
     let (constant, rows) = (sums.gram.column(m), sums.rows);
-    // Targets are less their centre there, and less the prior mean here.
+    // The statistics subtract the centre from the targets; the process subtracts its prior mean.
     let shift = plan.targets[0].center - mean;
     let targets = (0..m).map(|i| sums.cross[(i, 0)] + shift * constant[i]).collect();
     let sums = KernelSums {
@@ -92,33 +92,36 @@ pub fn fit_gp(plan: &FitPlan, statistics: Statistics) -> Result<FittedModel> {
         rows: usize::try_from(rows).unwrap_or(usize::MAX),
         rounding: plan.bound * 0.5_f64.powi(22),
     };
-    let found = sums.posterior(&plan.kernel, &plan.landmarks, noise)?;
-    let missing = landmark_error(plan, sums, noise, &found.coef);
+    let posterior = sums.posterior(&plan.kernel, &plan.landmarks, noise)?;
+    let missing = landmark_error(plan, sums, noise, &posterior.coef);
     let mut model =
-        KernelExpansion::new(plan.kernel.clone(), plan.landmarks.clone(), found.coef, vec![mean])?;
+        KernelExpansion::new(plan.kernel.clone(), plan.landmarks.clone(), posterior.coef, vec![mean])?;
     model.model_card = vec![
-        Fact::new("model", "Gaussian process regression through landmarks"),
-        Fact::measured("noise", noise),
-        Fact::measured("evidence lower bound", found.lower),
-        Fact::measured("evidence upper bound", found.upper),
-        Fact::measured("divergence from the process of all rows, at most", found.upper - found.lower),
-        Fact::measured("jitter", found.jitter),
-        Fact::new("landmarks", m),
-        Fact::measured("unexplained share of the kernel", plan.unexplained),
-        Fact::new("rows", rows),
-        Fact::new("plan", &plan.digest()[..16]),
+        CardEntry::new("model", "Gaussian process regression through landmarks"),
+        CardEntry::measured("noise", noise),
+        CardEntry::measured("evidence lower bound", posterior.lower),
+        CardEntry::measured("evidence upper bound", posterior.upper),
+        CardEntry::measured(
+            "divergence from the process of all rows, at most",
+            posterior.upper - posterior.lower,
+        ),
+        CardEntry::measured("jitter", posterior.jitter),
+        CardEntry::new("landmarks", m),
+        CardEntry::measured("unexplained share of the kernel", plan.unexplained),
+        CardEntry::new("rows", rows),
+        CardEntry::new("plan", &plan.digest()[..16]),
     ];
     model.model_card.extend(missing.iter().flat_map(LandmarkErrorEstimate::facts));
     Ok(FittedModel {
-        covariance: Some(found.covariance),
+        covariance: Some(posterior.covariance),
         noise: Some(noise),
-        log_marginal_likelihood: Some(found.lower),
+        log_marginal_likelihood: Some(posterior.lower),
         ..model.into()
     })
 }
 
-/// How far the mean is from that of the process of all rows, by an estimate; `None` where rounding decides
-/// it.
+/// Estimated distance of the posterior mean from that with all rows as inducing points; `None` where it is
+/// dominated by rounding.
 fn landmark_error(
     plan: &FitPlan,
     sums: KernelSums,

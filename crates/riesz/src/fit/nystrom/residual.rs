@@ -1,5 +1,5 @@
-//! A second pass: what a solution leaves of the targets, as whole numbers. Products of the kernel with
-//! residuals say how far the solution is from the one without rounding, and correct it.
+//! The residual pass: what a solution leaves of the targets, as integers. Products of the kernel with
+//! residuals bound the distance of the solution from that of exact arithmetic, and correct it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::statistics::{FixedPointRows, join_slices};
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
 use crate::linalg::Matrix;
-use crate::linalg::exact_gram::{FRACTION_BITS, ONE, nearest, sliced_products, split_high_low};
+use crate::linalg::exact_gram::{FRACTION_BITS, UNIT, nearest, sliced_products, split_high_low};
 use crate::simd::{Isa, Simd, dispatch};
 
 /// Rows at a time, whose kernels with landmarks stay in the cache.
@@ -35,57 +35,58 @@ pub(super) fn predictions(
     let runs: Vec<Vec<f64>> = block
         .par_chunks_mut(n * LANDMARK_BLOCK)
         .enumerate()
-        .map(|(run, own)| {
-            let mut said = vec![0.0; n * t];
-            kernels(run * LANDMARK_BLOCK, own.len() / n, own);
-            for (k, column) in own.chunks(n).enumerate() {
-                for (o, said) in said.chunks_mut(n).enumerate() {
-                    add_times(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, said);
+        .map(|(run, kernel_block)| {
+            let mut partial_predictions = vec![0.0; n * t];
+            kernels(run * LANDMARK_BLOCK, kernel_block.len() / n, kernel_block);
+            for (k, column) in kernel_block.chunks(n).enumerate() {
+                for (o, predictions_of_target) in partial_predictions.chunks_mut(n).enumerate() {
+                    add_times(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, predictions_of_target);
                 }
             }
-            said
+            partial_predictions
         })
         .collect();
-    let mut all = vec![0.0; n * t];
-    runs.iter().for_each(|run| all.iter_mut().zip(run).for_each(|(all, own)| *all += own));
-    (0..t).for_each(|o| all[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
-    all
+    let mut sums = vec![0.0; n * t];
+    runs.iter().for_each(|run| sums.iter_mut().zip(run).for_each(|(sum, partial_sum)| *sum += partial_sum));
+    (0..t).for_each(|o| sums[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
+    sums
 }
 
 #[inline(always)]
-fn add_times_body<V: Simd>(coef: f64, column: &[f64], said: &mut [f64]) {
-    for (s, k) in said.iter_mut().zip(column) {
+fn add_times_body<V: Simd>(coef: f64, column: &[f64], prediction: &mut [f64]) {
+    for (s, k) in prediction.iter_mut().zip(column) {
         *s += coef * k;
     }
 }
 
 dispatch! {
-    fn add_times(coef: f64, column: &[f64], said: &mut [f64]) = add_times_body::<V>
+    fn add_times(coef: f64, column: &[f64], prediction: &mut [f64]) = add_times_body::<V>
 }
 
-/// Coefficients of landmarks and of a constant, in the units of kernel and targets less their centres.
+/// Coefficients of the landmarks and of a constant, in the units of the kernel and of the centred targets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coefficients {
-    /// Landmarks and constant × targets.
+    /// Coefficients: (landmarks and constant) × targets.
     pub values: Matrix,
-    /// Whether a pass at them is to sum up the curvature of classes too, which takes most of its time.
+    /// Whether a pass at these coefficients also computes the curvature of classes, which takes most of its
+    /// time.
     pub curvature: bool,
 }
 
 impl Coefficients {
-    /// At which a pass sums up no curvature.
+    /// Coefficients at which a pass computes no curvature.
     pub fn new(values: Matrix) -> Self {
         Self { values, curvature: false }
     }
 
-    /// A name: SHA-256 of what they are.
+    /// A name: SHA-256 of the contents.
     pub fn digest(&self) -> String {
-        let mut all: Vec<u8> = self.values.data().iter().flat_map(|v| v.to_le_bytes()).collect();
-        all.push(u8::from(self.curvature));
-        digest(&all)
+        let mut bytes: Vec<u8> = self.values.data().iter().flat_map(|v| v.to_le_bytes()).collect();
+        bytes.push(u8::from(self.curvature));
+        digest(&bytes)
     }
 
-    /// As a file: JSON.
+    /// The bytes of the coefficients as a file in JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -96,15 +97,15 @@ impl Coefficients {
     /// [`Error::Format`] for another file, or coefficients of another plan's size.
     pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
         let problem = |problem: String| Error::Format { problem };
-        let all: Self =
+        let parsed: Self =
             serde_json::from_slice(bytes).map_err(|e| problem(format!("these are no coefficients: {e}")))?;
-        if all.values.rows() != plan.size()
-            || all.values.cols() != plan.targets.len()
-            || all.values.data().len() != plan.size() * plan.targets.len()
+        if parsed.values.rows() != plan.size()
+            || parsed.values.cols() != plan.targets.len()
+            || parsed.values.data().len() != plan.size() * plan.targets.len()
         {
             return Err(problem("these coefficients are of another plan".into()));
         }
-        Ok(all)
+        Ok(parsed)
     }
 }
 
@@ -114,7 +115,7 @@ struct ThreadSums {
     squares: Vec<i128>,
     weight: i128,
     /// The first row whose residual is too large.
-    beyond: Option<usize>,
+    too_large_row: Option<usize>,
     /// Room for kernels.
     block: Vec<f64>,
 }
@@ -122,51 +123,59 @@ struct ThreadSums {
 impl ThreadSums {
     fn new(cross: usize, targets: usize) -> Self {
         let (cross, squares) = (vec![0; cross], vec![0; targets]);
-        Self { cross, squares, weight: 0, beyond: None, block: Vec::new() }
+        Self { cross, squares, weight: 0, too_large_row: None, block: Vec::new() }
     }
 
     fn joined(mut self, other: Self) -> Self {
-        for (own, other) in [(&mut self.cross, &other.cross), (&mut self.squares, &other.squares)] {
-            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+        for (sums, other) in [(&mut self.cross, &other.cross), (&mut self.squares, &other.squares)] {
+            sums.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
         }
         self.weight += other.weight;
-        self.beyond = self.beyond.into_iter().chain(other.beyond).min();
+        self.too_large_row = self.too_large_row.into_iter().chain(other.too_large_row).min();
         self
     }
 
-    /// Adds the rows from `start` on of which predictions are `said`, and kernels `block`.
-    fn add(&mut self, plan: &FitPlan, scaled: &FixedPointRows, start: usize, said: &[f64], block: &[f64]) {
+    /// Adds the rows from `start` on, whose predictions and kernel values are given.
+    fn add(
+        &mut self,
+        plan: &FitPlan,
+        scaled: &FixedPointRows,
+        start: usize,
+        predictions: &[f64],
+        block: &[f64],
+    ) {
         let (t, isa) = (self.squares.len(), Isa::detect());
-        let n = said.len() / t;
+        let n = predictions.len() / t;
         // Three slices a residual, target by target: the first is nothing unless it is larger than any
         // target.
         let mut slices = vec![0.0; 3 * n * t];
         for i in 0..n {
             let (row, root) = (start + i, scaled.root(start + i));
-            let own = nearest(root * ONE) as i128;
-            self.weight += own * own;
+            let root_integer = nearest(root * UNIT) as i128;
+            self.weight += root_integer * root_integer;
             for o in 0..t {
-                let left = (scaled.targets[row * t + o] - said[o * n + i] / plan.targets[o].unit) * root;
-                if left.is_nan() || left.abs() > ONE {
-                    self.beyond = Some(self.beyond.map_or(row, |first| first.min(row)));
+                let left =
+                    (scaled.targets[row * t + o] - predictions[o * n + i] / plan.targets[o].unit) * root;
+                if left.is_nan() || left.abs() > UNIT {
+                    self.too_large_row = Some(self.too_large_row.map_or(row, |first| first.min(row)));
                     return;
                 }
                 let first = nearest(left);
-                let (second, third) = split_high_low((left - first) * ONE);
+                let (second, third) = split_high_low((left - first) * UNIT);
                 for (s, slice) in [first, second, third].into_iter().enumerate() {
                     slices[(3 * o + s) * n + i] = slice;
                 }
-                let own = join_slices(first, second);
-                self.squares[o] += own * own;
+                let residual_integer = join_slices(first, second);
+                self.squares[o] += residual_integer * residual_integer;
             }
         }
         let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];
         let coarse: Vec<bool> = (0..t).map(|o| slice(o, 0).iter().any(|v| *v != 0.0)).collect();
-        let (scale, roots) = (ONE / plan.bound, scaled.roots(start, n));
+        let (scale, roots) = (UNIT / plan.bound, scaled.roots(start, n));
         let constant = vec![plan.bound; n];
-        for (own, sums) in block.chunks(n).chain([&constant[..]]).zip(self.cross.chunks_mut(t)) {
+        for (kernel_column, sums) in block.chunks(n).chain([&constant[..]]).zip(self.cross.chunks_mut(t)) {
             let with = |first: &[f64], second: &[f64]| {
-                let [a, b] = sliced_products(isa, own, scale, roots, [first, second]);
+                let [a, b] = sliced_products(isa, kernel_column, scale, roots, [first, second]);
                 (join_slices(a.0, a.1), join_slices(b.0, b.1))
             };
             for (o, sum) in sums.iter_mut().enumerate() {
@@ -178,20 +187,20 @@ impl ThreadSums {
     }
 }
 
-/// What coefficients leave of the rows of some units.
+/// Residual sums of the rows of some units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResidualPass {
     plan: String,
     coefficients: String,
     targets: usize,
     units: BTreeSet<u64>,
-    /// How many rows.
+    /// The number of rows.
     rows: u64,
     /// `Σ k e`, landmark by landmark, then target.
     cross: Vec<i128>,
     /// `Σ e²`.
     squares: Vec<i128>,
-    /// Of the rows' weights, relative to the largest.
+    /// The sum of the rows' weights, relative to the largest.
     weight: i128,
 }
 
@@ -205,7 +214,7 @@ struct Record {
 }
 
 impl ResidualPass {
-    /// Of no rows.
+    /// Residual sums of no rows.
     pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         let (p, t) = (plan.size(), plan.targets.len());
         Self {
@@ -220,7 +229,7 @@ impl ResidualPass {
         }
     }
 
-    /// How many rows it counts.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -252,27 +261,28 @@ impl ResidualPass {
             let laid = landmarks.lay(features);
             let kernels =
                 |from: usize, count: usize, out: &mut [f64]| landmarks.tile(&laid, from, count, out);
-            let said = predictions(n, kernels, &coefficients.values, &mut block);
-            sums.add(plan, &scaled, start, &said, &block);
+            let row_predictions = predictions(n, kernels, &coefficients.values, &mut block);
+            sums.add(plan, &scaled, start, &row_predictions, &block);
             sums.block = block;
             sums
         };
         let starts = (0..rows.len()).into_par_iter().step_by(ROW_BLOCK);
         let none = || ThreadSums::new(self.cross.len(), self.squares.len());
-        let all = starts.fold(none, run).reduce(none, ThreadSums::joined);
-        if let Some(row) = all.beyond {
-            let what = format!("the residual of row {}", row + 1);
-            return Err(Error::Overflow { what, remedy: "raise the ridge, or take fewer landmarks" });
+        let thread_sums = starts.fold(none, run).reduce(none, ThreadSums::joined);
+        if let Some(row) = thread_sums.too_large_row {
+            let subject = format!("the residual of row {}", row + 1);
+            return Err(Error::Overflow { subject, remedy: "raise the ridge, or take fewer landmarks" });
         }
-        for (own, new) in [(&mut self.cross, &all.cross), (&mut self.squares, &all.squares)] {
-            own.iter_mut().zip(new).for_each(|(own, new)| *own += new);
+        for (sums, new) in [(&mut self.cross, &thread_sums.cross), (&mut self.squares, &thread_sums.squares)]
+        {
+            sums.iter_mut().zip(new).for_each(|(sum, new)| *sum += new);
         }
-        self.weight += all.weight;
+        self.weight += thread_sums.weight;
         self.rows += rows.len() as u64;
         Ok(())
     }
 
-    /// Adds that of other units.
+    /// Adds the sums of other units.
     ///
     /// # Errors
     /// [`Error::Format`] if it is of another plan or other coefficients, or a unit is in both.
@@ -289,19 +299,19 @@ impl ResidualPass {
         }
         self.units.extend(&other.units);
         self.rows += other.rows;
-        self.cross.iter_mut().zip(&other.cross).for_each(|(own, other)| *own += other);
-        self.squares.iter_mut().zip(&other.squares).for_each(|(own, other)| *own += other);
+        self.cross.iter_mut().zip(&other.cross).for_each(|(sum, other)| *sum += other);
+        self.squares.iter_mut().zip(&other.squares).for_each(|(sum, other)| *sum += other);
         self.weight += other.weight;
         Ok(())
     }
 
-    /// What it is, without the units that it is made of.
+    /// The bytes of the sums, without the units that they consist of.
     #[cfg(test)]
     pub(super) fn sums_bytes(&self) -> Vec<u8> {
         format!("{} {:?} {:?} {}", self.rows, self.cross, self.squares, self.weight).into_bytes()
     }
 
-    /// As a file. The same residuals have the same bytes.
+    /// The bytes of the sums as a file. Equal residuals have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let record = Record {
             residual: self.plan.clone(),
@@ -313,26 +323,27 @@ impl ResidualPass {
         encode(&record, &[&self.cross, &self.squares, &[self.weight]])
     }
 
-    /// From a file, by the plan and coefficients that it should be of.
+    /// Reads a file of residuals for this plan and these coefficients.
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of others.
     pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "residuals")?;
-        let mut all = Self::empty(plan, coefficients);
-        let t = all.targets;
-        let own = (&all.plan, &all.coefficients, t);
-        if (&record.residual, &record.coefficients, record.targets) != own
-            || numbers.len() != all.cross.len() + all.targets + 1
+        let mut residual = Self::empty(plan, coefficients);
+        let t = residual.targets;
+        let expected = (&residual.plan, &residual.coefficients, t);
+        if (&record.residual, &record.coefficients, record.targets) != expected
+            || numbers.len() != residual.cross.len() + residual.targets + 1
         {
             return Err(Error::Format {
                 problem: "these residuals are of another plan or of other coefficients".into(),
             });
         }
-        let (cross, rest) = numbers.split_at(all.cross.len());
-        (all.cross, all.squares, all.weight) = (cross.to_vec(), rest[..t].to_vec(), rest[t]);
-        (all.units, all.rows) = (record.units, record.rows);
-        Ok(all)
+        let (cross, squares_and_weight) = numbers.split_at(residual.cross.len());
+        (residual.cross, residual.squares, residual.weight) =
+            (cross.to_vec(), squares_and_weight[..t].to_vec(), squares_and_weight[t]);
+        (residual.units, residual.rows) = (record.units, record.rows);
+        Ok(residual)
     }
 
     /// `Σ k e` (landmarks and constant × targets), `Σ e²`, and the sum of weights, in the units of kernel and
@@ -341,8 +352,8 @@ impl ResidualPass {
         let (p, t, weight) = (plan.size(), self.targets, plan.largest_weight.unwrap_or(1.0));
         let unit = |j: usize| if j + 1 < p { plan.bound } else { 1.0 };
         let step = 0.5_f64.powi(4 * FRACTION_BITS) * weight;
-        let at = |k: usize| self.cross[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
-        let cross = Matrix::from_row_major(p, t, (0..p * t).map(at).collect());
+        let cross_value = |k: usize| self.cross[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
+        let cross = Matrix::from_row_major(p, t, (0..p * t).map(cross_value).collect());
         let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
         let squares = (0..t).map(|o| self.squares[o] as f64 * step * plan.targets[o].unit.powi(2));
         (cross, squares.collect(), self.weight as f64 * step)

@@ -1,10 +1,10 @@
-//! Kernel ridge regression through landmarks, from statistics alone; its correction, and the proof of how
-//! near it is.
+//! Kernel ridge regression through landmarks from statistics alone, its correction, and the proof of its
+//! accuracy.
 //!
-//! With K the kernel of rows with landmarks and a column of ones (rows times roots of weights), and P the
-//! landmarks' kernel with a row and column of 0, the coefficients of `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²`
-//! over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`, with K
-//! rounded to K̂.
+//! Let K be the kernel of the rows with the landmarks and a column of ones (rows times roots of weights), and
+//! P the landmarks' kernel with a row and column of 0. The coefficients of `min Σ_i w_i (y_i - f(x_i))² +
+//! λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`,
+//! which is A with K rounded to K̂.
 
 use super::certificate::{Certificate, ResidualMeasurement, SpectralBound};
 use super::equations::{self, RidgeSpec, RidgeTrials, choose, solved, with_constant};
@@ -16,9 +16,9 @@ use super::sample::{SamplePreconditioner, penalty_times};
 use super::statistics::Statistics;
 use super::survey::DataSurvey;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, dot};
+use crate::model_card::CardEntry;
 use crate::table::Table;
 
 /// A solution of the normal equations.
@@ -28,18 +28,19 @@ pub struct RidgeSolution {
     coefficients: Coefficients,
     /// The ridge, given or chosen.
     pub ridge: f64,
-    /// What was tried to choose it, and at the chosen one half and a quarter of the landmarks; empty without
-    /// folds.
+    /// The ridges that were tried, and at the chosen one also half and a quarter of the landmarks; empty
+    /// without folds.
     pub tried: Vec<RidgeTrials>,
     intercept: bool,
     rows: u64,
     /// The sum of weights; 0 until it is known.
     weight: f64,
-    /// Of `Â`, or of the sample's equations.
+    /// Cholesky factor of `Â`, or of the sample's equations.
     factor: Cholesky,
-    /// By conjugate gradients.
+    /// State of conjugate gradients, if they are used.
     descent: Option<CgProgress>,
-    /// How far solutions can be from the one without rounding; `None` where rounding may decide them.
+    /// Bounds on the distance of solutions from those without rounding; `None` where rounding may dominate
+    /// them.
     trust: Option<SpectralBound>,
     certificate: Option<Certificate>,
     residual: Option<Vec<f64>>,
@@ -51,7 +52,7 @@ pub struct RidgeSolution {
     missing: Option<LandmarkErrorEstimate>,
 }
 
-/// What conjugate gradients know.
+/// State of conjugate gradients.
 #[derive(Debug, Clone)]
 struct CgProgress {
     run: CgState,
@@ -64,8 +65,8 @@ struct CgProgress {
     weight: f64,
     /// The largest `√(kᵀ(LLᵀ)⁻¹k)` at a landmark.
     leverage_norm: f64,
-    /// The largest of bounds over their targets when it was seen last where it had ended.
-    last: f64,
+    /// The largest ratio of a bound to its target when it was last examined.
+    last_ratio: f64,
     /// Whether it ended above the tolerance.
     fell_short: bool,
 }
@@ -74,7 +75,7 @@ struct CgProgress {
 const MAX_CHECKED: usize = 500;
 
 impl RidgeSolution {
-    /// Solves. Cost O(landmarks³), for every ridge and fold where there are several ridges.
+    /// Solves the equations. Cost O(landmarks³), for every ridge and fold where there are several ridges.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`]
@@ -85,8 +86,8 @@ impl RidgeSolution {
             return Err(Error::parameter("ridge", bad, "it is a positive number"));
         }
         if statistics.rows() < 2 {
-            let what = format!("a table of {} row(s)", statistics.rows());
-            return Err(Error::TooFew { what, needed: 2, unit: "rows are" });
+            let subject = format!("a table of {} row(s)", statistics.rows());
+            return Err(Error::TooFew { subject, needed: 2, unit: "rows are" });
         }
         let (ridge, tried) = match ridges[..] {
             [] => return Err(Error::parameter("ridge", "none", "at least one is tried")),
@@ -99,7 +100,7 @@ impl RidgeSolution {
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
         let equations::NormalSolution { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
         let values = with_constant(values, plan, *intercept);
-        let trust = SpectralBound::of(plan, &factor, trace, rows);
+        let trust = SpectralBound::from_factor(plan, &factor, trace, rows);
         let rounding = plan.rounding(rows, 1);
         let missing =
             NestedFits { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
@@ -122,8 +123,8 @@ impl RidgeSolution {
         })
     }
 
-    /// Solves for the sample of a survey, from where conjugate gradients go on; they end where the largest
-    /// bound at a landmark is `tolerance` times the root mean squared error. Cost O(landmarks³), and
+    /// Solves the equations of the sample of a survey, at which conjugate gradients begin. They end where the
+    /// largest bound at a landmark is `tolerance` times the root mean squared error. Cost O(landmarks³), and
     /// `sample landmarks²`.
     ///
     /// # Errors
@@ -142,14 +143,14 @@ impl RidgeSolution {
         }
         crate::fit::positive("ridge", *ridge)?;
         let sample = survey.sample()?.head(*sampled);
-        let found = SamplePreconditioner::new(plan, &sample, *ridge, intercept)?;
-        let trust = SpectralBound::of_sample(&found);
-        let rows = found.rows;
-        let start = with_constant(found.solution, plan, intercept);
+        let preconditioner = SamplePreconditioner::new(plan, &sample, *ridge, intercept)?;
+        let trust = SpectralBound::of_sample(&preconditioner);
+        let rows = preconditioner.rows;
+        let start = with_constant(preconditioner.solution, plan, intercept);
         // Predictions move by about a tenth of the target's unit.
         let weight: f64 = sample.weights.as_ref().map_or(rows as f64, |w| w.iter().sum());
         let away = plan.targets.iter().map(|t| 0.1 * t.unit * weight.sqrt());
-        let mut own = Self {
+        let mut solution = Self {
             plan: plan.clone(),
             coefficients: Coefficients::new(start.clone()),
             ridge: *ridge,
@@ -160,25 +161,25 @@ impl RidgeSolution {
             missing: None,
             gains: false,
             largest_bound: None,
-            factor: found.factor,
+            factor: preconditioner.factor,
             descent: None,
             trust,
             certificate: None,
             residual: None,
         };
         let run = CgState::new(away.collect());
-        let reach = own.leverage_norm(&own.looked_at()).into_iter().fold(0.0, f64::max);
-        own.descent = Some(CgProgress {
+        let reach = solution.leverage_norm(&solution.looked_at()).into_iter().fold(0.0, f64::max);
+        solution.descent = Some(CgProgress {
             run,
             start,
             tolerance,
             sampled: rows,
             weight,
             leverage_norm: reach,
-            last: f64::INFINITY,
+            last_ratio: f64::INFINITY,
             fell_short: false,
         });
-        Ok(own)
+        Ok(solution)
     }
 
     /// The coefficients: of the solution, or where the next pass is to be made on the way there.
@@ -191,43 +192,42 @@ impl RidgeSolution {
         self.descent.is_none()
     }
 
-    /// Whether it is a solution, and not on the way to one.
+    /// Whether the solution is final.
     pub fn is_found(&self) -> bool {
-        self.descent.as_ref().is_none_or(|own| own.run.stage() == CgStage::Done)
+        self.descent.as_ref().is_none_or(|descent| descent.run.stage() == CgStage::Done)
     }
 
-    /// Moves the solution by what its residuals say, and proves how near it then is, unless rounding may
-    /// decide that. The residual is of all rows and of
-    /// [`coefficients`](Self::coefficients).
+    /// Corrects the solution by its residuals, and bounds its distance from the exact one, unless rounding
+    /// may dominate it. The residual is that of all rows at [`coefficients`](Self::coefficients).
     ///
     /// # Errors
     /// [`Error::Format`] for the residual of others.
     pub fn correct(&mut self, residual: &ResidualPass) -> Result<()> {
         let (left, squares) = self.residual(residual)?;
         let t = left.cols();
-        let mut half = left;
-        self.factor.solve_lower_in_place(&mut half);
-        let norms: Vec<f64> = (0..t).map(|o| dot(&half.column(o), &half.column(o)).sqrt()).collect();
-        self.factor.solve_upper_in_place(&mut half);
+        let mut solved = left;
+        self.factor.solve_lower_in_place(&mut solved);
+        let norms: Vec<f64> = (0..t).map(|o| dot(&solved.column(o), &solved.column(o)).sqrt()).collect();
+        self.factor.solve_upper_in_place(&mut solved);
         let certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
         self.gains = self.trust.zip(certificate.as_ref()).is_some_and(|(trust, certificate)| {
             let radius = certificate.radius.as_ref();
             radius.is_some_and(|radius| (0..t).any(|o| trust.next_step_reduction(norms[o]) > 0.5 * radius[o]))
         });
         let values = &mut self.coefficients.values;
-        values.data_mut().iter_mut().zip(half.data()).for_each(|(v, step)| *v += step);
+        values.data_mut().iter_mut().zip(solved.data()).for_each(|(v, step)| *v += step);
         self.store_certificate(certificate, squares)
     }
 
-    /// Proves how near the solution is as it is, from its residual and nothing that was rounded: a bound for
-    /// all rows alike. There is none where landmarks are all but dependent.
+    /// Bounds the distance of the unchanged solution from its residual alone: one bound for all rows. There
+    /// is none where landmarks are nearly linearly dependent.
     ///
     /// # Errors
     /// As [`correct`](Self::correct).
     pub fn prove(&mut self, residual: &ResidualPass) -> Result<()> {
         let (left, squares) = self.residual(residual)?;
-        let found = self.measured(&squares).certify_directly(&left, self.intercept)?;
-        self.store_certificate(found, squares)
+        let certificate = self.measured(&squares).certify_directly(&left, self.intercept)?;
+        self.store_certificate(certificate, squares)
     }
 
     /// Keeps what was proved of the coefficients, and the squares of what they left.
@@ -237,18 +237,18 @@ impl RidgeSolution {
         self.find_worst()
     }
 
-    /// Root mean squared errors; targets that are fitted to their last digits have a little of their unit, to
-    /// be compared with.
+    /// Root mean squared errors; a target that is fitted to its last digits gets a small share of its unit,
+    /// so that there is something to compare with.
     fn errors(&self) -> Option<Vec<f64>> {
-        let each = self.training_error()?.into_iter().zip(&self.plan.targets);
-        let least = |error: f64, least: f64| if error < least { least } else { error };
-        Some(each.map(|(error, target)| least(error.sqrt(), 1e-9 * target.unit)).collect())
+        let errors_by_target = self.training_error()?.into_iter().zip(&self.plan.targets);
+        let at_least = |error: f64, minimum: f64| if error < minimum { minimum } else { error };
+        Some(errors_by_target.map(|(error, target)| at_least(error.sqrt(), 1e-9 * target.unit)).collect())
     }
 
-    /// The first landmarks.
+    /// The first landmarks, at which bounds are examined.
     fn looked_at(&self) -> Table {
-        let some: Vec<usize> = (0..self.plan.landmarks.rows().min(MAX_CHECKED)).collect();
-        self.plan.landmarks.select_rows(&some)
+        let first_landmarks: Vec<usize> = (0..self.plan.landmarks.rows().min(MAX_CHECKED)).collect();
+        self.plan.landmarks.select_rows(&first_landmarks)
     }
 
     fn find_worst(&mut self) -> Result<()> {
@@ -257,17 +257,17 @@ impl RidgeSolution {
             return Ok(());
         };
         let largest = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
-        let each = (0..bounds.cols()).map(|o| (largest(o), errors[o]));
-        self.largest_bound = each.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
+        let bounds_and_errors = (0..bounds.cols()).map(|o| (largest(o), errors[o]));
+        self.largest_bound = bounds_and_errors.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         Ok(())
     }
 
-    /// The largest proved bound at one of the first 500 landmarks and the root mean squared error over the
-    /// rows, of the target where they are nearest, if the bound exceeds a hundredth of that error, or twice
-    /// the tolerance of conjugate gradients.
+    /// The largest proved bound at one of the first 500 landmarks, with the root mean squared error over the
+    /// rows, for the target where the ratio is largest, if the bound exceeds a hundredth of that error, or
+    /// twice the tolerance of conjugate gradients.
     pub(super) fn bound_and_rmse(&self) -> Option<(f64, f64)> {
-        let most = self.descent.as_ref().map_or(1e-2, |own| 2.0 * own.tolerance);
-        self.largest_bound.filter(|(bound, error)| *bound > most * error)
+        let max_ratio = self.descent.as_ref().map_or(1e-2, |descent| 2.0 * descent.tolerance);
+        self.largest_bound.filter(|(bound, error)| *bound > max_ratio * error)
     }
 
     /// Whether kernels were computed quickly, at the cost of digits.
@@ -275,22 +275,22 @@ impl RidgeSolution {
         matches!(self.plan.model, Model::Gradients { quick: true, .. })
     }
 
-    /// The same, however wide it is.
+    /// The largest bound with its error, however wide it is.
     pub(super) fn largest_bound(&self) -> Option<(f64, f64)> {
         self.largest_bound
     }
 
-    /// After how many steps conjugate gradients ended above their tolerance, if they did.
+    /// The number of steps after which conjugate gradients ended above their tolerance, if they did.
     pub(super) fn fell_short(&self) -> Option<usize> {
-        self.descent.as_ref().filter(|own| own.fell_short).map(|own| own.run.steps())
+        self.descent.as_ref().filter(|descent| descent.fell_short).map(|descent| descent.run.steps())
     }
 
-    /// Whether one more pass over all rows, after so many, has something to do where so many corrections were
-    /// asked for: to correct, once more too where the bound is wide; or, once these are made and could not be
-    /// certified, to prove how near the solution is.
+    /// Whether another pass over all rows is useful after `passes` of them, where `corrections` were
+    /// requested: to correct, once more where the bound is wide; or, after corrections that could not be
+    /// certified, to bound the distance of the solution.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
-        if let Some(own) = &self.descent {
-            return own.run.stage() != CgStage::Done;
+        if let Some(descent) = &self.descent {
+            return descent.run.stage() != CgStage::Done;
         }
         passes < corrections
             || passes == corrections
@@ -323,63 +323,63 @@ impl RidgeSolution {
         }
     }
 
-    /// Goes on with conjugate gradients.
-    fn continue_cg(&mut self, mut own: CgProgress, residual: &ResidualPass) -> Result<()> {
+    /// Continues the conjugate gradients.
+    fn continue_cg(&mut self, mut descent: CgProgress, residual: &ResidualPass) -> Result<()> {
         let (mut left, squares) = self.residual(residual)?;
         self.factor.solve_lower_in_place(&mut left);
         let t = left.cols();
         let norms: Vec<f64> = (0..t).map(|o| dot(&left.column(o), &left.column(o)).sqrt()).collect();
-        if own.run.stage() == CgStage::Step {
-            own.run.step(&left)?;
+        if descent.run.stage() == CgStage::Step {
+            descent.run.step(&left)?;
         } else {
             let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
             self.store_certificate(certificate, squares)?;
             let errors = self.errors().unwrap_or_default();
             if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
                 let remedy = "give the targets in larger units";
-                return Err(Error::Overflow { what: "the sum of squared residuals".into(), remedy });
+                return Err(Error::Overflow { subject: "the sum of squared residuals".into(), remedy });
             }
             let stretch = self.trust.map_or(1.0, |trust| trust.norm_ratio());
             let wanted: Vec<f64> = errors
                 .iter()
-                .map(|error| own.tolerance * error / (stretch.powi(2) * own.leverage_norm))
+                .map(|error| descent.tolerance * error / (stretch.powi(2) * descent.leverage_norm))
                 .collect();
             let over = norms.iter().zip(&wanted).map(|(norm, wanted)| norm / wanted).fold(0.0, f64::max);
             if over <= 1.0 {
-                own.run.end();
-            } else if over < 0.5 * own.last && !own.run.is_long() {
+                descent.run.end();
+            } else if over < 0.5 * descent.last_ratio && !descent.run.is_long() {
                 // Half of what is wanted, so that roundings have room.
-                own.run.restart(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
+                descent.run.restart(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
             } else {
                 // Rounding is all that is left where another round did not help.
-                own.fell_short = true;
-                own.run.end();
+                descent.fell_short = true;
+                descent.run.end();
             }
-            own.last = over;
+            descent.last_ratio = over;
         }
-        if own.run.stage() == CgStage::Done {
-            self.missing = self.nested(&own).missing();
+        if descent.run.stage() == CgStage::Done {
+            self.missing = self.nested(&descent).missing();
         } else {
-            let mut step = own.run.point(self.factor.size());
+            let mut step = descent.run.point(self.factor.size());
             self.factor.solve_upper_in_place(&mut step);
-            self.coefficients.values.clone_from(&own.start);
+            self.coefficients.values.clone_from(&descent.start);
             let values = self.coefficients.values.data_mut();
             values.iter_mut().zip(step.data()).for_each(|(v, step)| *v += step);
         }
-        self.descent = Some(own);
+        self.descent = Some(descent);
         Ok(())
     }
 
-    /// In the inner product of the sample.
-    fn nested(&self, own: &CgProgress) -> NestedFits<'_> {
-        let ridge = self.ridge * own.sampled as f64 / self.plan.rows as f64;
+    /// Nested fits in the inner product of the sample.
+    fn nested(&self, descent: &CgProgress) -> NestedFits<'_> {
+        let ridge = self.ridge * descent.sampled as f64 / self.plan.rows as f64;
         NestedFits {
             plan: &self.plan,
             factor: &self.factor,
             ridge,
             values: &self.coefficients.values,
             rows: self.rows,
-            weight: own.weight,
+            weight: descent.weight,
             rounding: 0.0,
         }
     }
@@ -401,15 +401,15 @@ impl RidgeSolution {
         self.weight = weight;
         let (size, t) = (self.factor.size(), self.plan.targets.len());
         // Without an intercept the constant has no equation.
-        let own = |all: &Matrix| Matrix::from_row_major(size, t, all.data()[..size * t].to_vec());
-        let (mut left, theta) = (own(&cross), own(&self.coefficients.values));
+        let equations = |values: &Matrix| Matrix::from_row_major(size, t, values.data()[..size * t].to_vec());
+        let (mut left, theta) = (equations(&cross), equations(&self.coefficients.values));
         let pull = penalty_times(&self.plan, &theta);
         left.data_mut().iter_mut().zip(pull.data()).for_each(|(l, p)| *l -= self.ridge * p);
         Ok((left, squares))
     }
 
-    /// How near the fit is to the exact one with the same landmarks; `None` before a correction, and where
-    /// rounding may decide the solution.
+    /// Certificate of the distance from the exact fit with the same landmarks; `None` before a correction,
+    /// and where rounding may dominate the solution.
     pub fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_ref()
     }
@@ -423,13 +423,13 @@ impl RidgeSolution {
         let x = x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
         let Some(radius) = &certificate.radius else {
-            let all = (0..x.rows()).flat_map(|_| certificate.anywhere.iter().copied()).collect();
-            return Ok(Some(Matrix::from_row_major(x.rows(), t, all)));
+            let bounds = (0..x.rows()).flat_map(|_| certificate.anywhere.iter().copied()).collect();
+            return Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)));
         };
         let reach = self.leverage_norm(&x);
         let bound = |k: usize| {
-            let own = radius[k % t] * reach[k / t] + certificate.rounding[k % t];
-            own.min(certificate.anywhere[k % t])
+            let bound_of_row = radius[k % t] * reach[k / t] + certificate.rounding[k % t];
+            bound_of_row.min(certificate.anywhere[k % t])
         };
         let bounds = (0..x.rows() * t).map(bound).collect();
         Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))
@@ -438,14 +438,15 @@ impl RidgeSolution {
     /// `√(kᵀ(LLᵀ)⁻¹k)` at each row of a table with the plan's columns.
     fn leverage_norm(&self, x: &Table) -> Vec<f64> {
         let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, x);
-        let mut half = Matrix::zeros(self.factor.size(), x.rows());
-        (0..half.rows()).for_each(|j| match j < kernels.rows() {
-            true => half.row_mut(j).copy_from_slice(kernels.row(j)),
-            false => half.row_mut(j).fill(1.0),
+        let mut whitened = Matrix::zeros(self.factor.size(), x.rows());
+        (0..whitened.rows()).for_each(|j| match j < kernels.rows() {
+            true => whitened.row_mut(j).copy_from_slice(kernels.row(j)),
+            false => whitened.row_mut(j).fill(1.0),
         });
-        self.factor.solve_lower_in_place(&mut half);
+        self.factor.solve_lower_in_place(&mut whitened);
         let mut squares = vec![0.0; x.rows()];
-        (0..half.rows()).for_each(|j| squares.iter_mut().zip(half.row(j)).for_each(|(s, v)| *s += v * v));
+        (0..whitened.rows())
+            .for_each(|j| squares.iter_mut().zip(whitened.row(j)).for_each(|(s, v)| *s += v * v));
         squares.into_iter().map(f64::sqrt).collect()
     }
 
@@ -455,15 +456,16 @@ impl RidgeSolution {
         self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.weight).collect())
     }
 
-    /// How far it is from the fit with all rows as support points, by an estimate from fits with half of the
-    /// landmarks, a quarter and so on: the root mean square over rows, one a target; and for predictions,
-    /// Shapley values and whatever else is linear in the model. `None` for less than four landmarks, for some
-    /// of the plan's rows that are fewer than landmarks, and where rounding hides what landmarks add.
+    /// Estimated distance from the fit with all rows as support points, from fits with half of the landmarks,
+    /// a quarter and so on: the root mean square over rows, one number per target; and a covariance for
+    /// predictions, Shapley values and anything else that is linear in the model. `None` for fewer than four
+    /// landmarks, for a part of the plan's rows that is smaller than the number of landmarks, and where
+    /// rounding hides what landmarks add.
     pub fn missing(&self) -> Option<&LandmarkErrorEstimate> {
         self.missing.as_ref()
     }
 
-    /// How many rows it is of.
+    /// The number of rows of the fit.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -485,24 +487,24 @@ impl RidgeSolution {
         Ok(model)
     }
 
-    fn facts(&self) -> Vec<Fact> {
+    fn facts(&self) -> Vec<CardEntry> {
         let mut facts = vec![
-            Fact::new("model", "kernel ridge regression through landmarks"),
-            Fact::measured("ridge", self.ridge),
-            Fact::new("solver", if self.is_direct() { "direct" } else { "conjugate gradients" }),
-            Fact::measured("jitter", self.factor.jitter),
-            Fact::new("landmarks", self.plan.landmarks.rows()),
-            Fact::measured("unexplained share of the kernel", self.plan.unexplained),
-            Fact::new("rows", self.rows),
-            Fact::new("plan", &self.plan.digest()[..16]),
+            CardEntry::new("model", "kernel ridge regression through landmarks"),
+            CardEntry::measured("ridge", self.ridge),
+            CardEntry::new("solver", if self.is_direct() { "direct" } else { "conjugate gradients" }),
+            CardEntry::measured("jitter", self.factor.jitter),
+            CardEntry::new("landmarks", self.plan.landmarks.rows()),
+            CardEntry::measured("unexplained share of the kernel", self.plan.unexplained),
+            CardEntry::new("rows", self.rows),
+            CardEntry::new("plan", &self.plan.digest()[..16]),
         ];
-        if let Some(own) = &self.descent {
-            facts.push(Fact::new("steps", own.run.steps()));
-            facts.push(Fact::new("rows that it started from", own.sampled));
-            facts.push(Fact::measured("tolerance", own.tolerance));
+        if let Some(descent) = &self.descent {
+            facts.push(CardEntry::new("steps", descent.run.steps()));
+            facts.push(CardEntry::new("rows that it started from", descent.sampled));
+            facts.push(CardEntry::measured("tolerance", descent.tolerance));
         }
         if let Some(error) = self.training_error() {
-            facts.push(Fact::measured(
+            facts.push(CardEntry::measured(
                 "mean squared error of the rows",
                 error.iter().sum::<f64>() / error.len() as f64,
             ));
@@ -513,19 +515,19 @@ impl RidgeSolution {
             .filter(|t| t.landmarks == self.plan.landmarks.rows())
             .min_by(|a, b| a.error.total_cmp(&b.error))
         {
-            facts.push(Fact::measured("held-out mean squared error", best.error));
+            facts.push(CardEntry::measured("held-out mean squared error", best.error));
         }
         facts.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
         facts.push(match &self.certificate {
-            Some(Certificate { radius: Some(radius), .. }) => Fact::measured(
+            Some(Certificate { radius: Some(radius), .. }) => CardEntry::measured(
                 "radius of the certificate",
-                radius.iter().fold(0.0, |most: f64, r| most.max(*r)),
+                radius.iter().fold(0.0, |maximum: f64, r| maximum.max(*r)),
             ),
             Some(certificate) => {
-                let most = certificate.anywhere.iter().fold(0.0, |most: f64, r| most.max(*r));
-                Fact::measured("certificate: at any row at most", most)
+                let largest = certificate.anywhere.iter().fold(0.0, |maximum: f64, r| maximum.max(*r));
+                CardEntry::measured("certificate: at any row at most", largest)
             }
-            None => Fact::new("certificate", "none"),
+            None => CardEntry::new("certificate", "none"),
         });
         facts
     }

@@ -1,5 +1,4 @@
-//! Rows with what is to be predicted of them, and a number for each that depends on nothing but what it
-//! holds.
+//! Rows with their targets and weights, and a hash of each row that depends on nothing but its contents.
 
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
@@ -24,11 +23,11 @@ impl LabelledRows {
     /// [`Error::Shape`], [`Error::NotFinite`], [`Error::Parameter`].
     pub fn new(x: Table, y: Matrix, weights: Option<Vec<f64>>) -> Result<Self> {
         super::super::check(&x, y.rows(), 1)?;
-        if let Some(at) = y.data().iter().position(|v| !v.is_finite()) {
+        if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite {
-                row: at / y.cols(),
+                row: position / y.cols(),
                 column: "target".into(),
-                value: y.data()[at],
+                value: y.data()[position],
             });
         }
         if let Some(weights) = &weights {
@@ -40,11 +39,11 @@ impl LabelledRows {
         Ok(Self { x, y, weights })
     }
 
-    /// The first so many, or all if there are fewer.
+    /// The first `count` rows, or all if there are fewer.
     pub fn head(&self, count: usize) -> Self {
-        let some: Vec<usize> = (0..self.len().min(count)).collect();
-        let weights = self.weights.as_ref().map(|w| w[..some.len()].to_vec());
-        Self { x: self.x.select_rows(&some), y: self.y.select_rows(&some), weights }
+        let first_rows: Vec<usize> = (0..self.len().min(count)).collect();
+        let weights = self.weights.as_ref().map(|w| w[..first_rows.len()].to_vec());
+        Self { x: self.x.select_rows(&first_rows), y: self.y.select_rows(&first_rows), weights }
     }
 
     /// Number of rows.
@@ -63,26 +62,26 @@ impl LabelledRows {
         features.chain(self.y.row(i).iter().copied()).chain(self.weights.as_ref().map(|w| w[i]))
     }
 
-    /// Of each row a number that depends on its contents and a seed alone: levels count by their names, and
-    /// -0 is 0.
+    /// A hash of each row that depends on its contents and a seed alone: levels count by their names, and -0
+    /// is 0.
     pub(super) fn hashes(&self, seed: u64) -> Vec<u64> {
         let names: Vec<Option<Vec<u64>>> = self.x.columns().iter().map(level_hashes).collect();
-        let of = |i: usize| {
-            let own = self.row_values(i).enumerate().map(|(j, v)| match names.get(j) {
+        let hash_of_row = |i: usize| {
+            let numbers = self.row_values(i).enumerate().map(|(j, v)| match names.get(j) {
                 Some(Some(levels)) => levels[v as usize],
                 _ => (v + 0.0).to_bits(),
             });
-            hash(std::iter::once(seed).chain(own))
+            hash(std::iter::once(seed).chain(numbers))
         };
-        (0..self.len()).map(of).collect()
+        (0..self.len()).map(hash_of_row).collect()
     }
 }
 
-/// What stands for the levels of a column of categories.
+/// Hashes of the levels of a categorical column.
 fn level_hashes(column: &Column) -> Option<Vec<u64>> {
-    let of = |level: &String| hash(level.bytes().map(u64::from));
+    let hash_of_level = |level: &String| hash(level.bytes().map(u64::from));
     match &column.kind {
-        ColumnKind::Categorical { levels } => Some(levels.iter().map(of).collect()),
+        ColumnKind::Categorical { levels } => Some(levels.iter().map(hash_of_level).collect()),
         ColumnKind::Numeric => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The whole fit, unit by unit, from wherever rows come and with whatever has been done before.
+//! The whole fit, unit by unit, from any source of rows and with any results that are already stored.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use crate::kernel::Kernel;
 
 /// Rows in units of work, each of which can be read again.
 pub trait RowSource {
-    /// What can go wrong with reading.
+    /// The error of reading.
     type Failure: From<Error>;
 
     /// Hands the rows of a unit on, in parts of any size.
@@ -34,7 +34,7 @@ pub trait RowSource {
 
 /// Where results of units are kept until all are there.
 pub trait ResultStore<F> {
-    /// What was kept under this name.
+    /// The stored result with this name.
     ///
     /// # Errors
     /// Those of reading.
@@ -68,17 +68,17 @@ pub fn statistics<S: RowSource>(
     source: &mut S,
     plan: &FitPlan,
     unit: u64,
-    watch: &FitControl,
+    control: &FitControl,
 ) -> Result<Statistics, S::Failure> {
-    let mut all = Accumulator::new(plan);
+    let mut accumulator = Accumulator::new(plan);
     source.read(unit, &mut |rows| {
-        watch.step(rows.len() * gram_cost(plan))?;
-        all.add(rows)
+        control.step(rows.len() * gram_cost(plan))?;
+        accumulator.add(rows)
     })?;
-    Ok(all.finish(unit))
+    Ok(accumulator.finish(unit))
 }
 
-/// What a unit says of coefficients.
+/// The result of a pass over one unit at given coefficients.
 ///
 /// # Errors
 /// Those of the source, and of [`PassBuilder::add`].
@@ -87,14 +87,14 @@ pub fn pass<S: RowSource>(
     plan: &FitPlan,
     coefficients: &Coefficients,
     unit: u64,
-    watch: &FitControl,
+    control: &FitControl,
 ) -> Result<DataPass, S::Failure> {
-    let mut all = PassBuilder::new(plan, coefficients);
+    let mut builder = PassBuilder::new(plan, coefficients);
     source.read(unit, &mut |rows| {
-        watch.step(rows.len() * pass_cost(plan, coefficients))?;
-        all.add(rows)
+        control.step(rows.len() * pass_cost(plan, coefficients))?;
+        builder.add(rows)
     })?;
-    Ok(all.finish(unit))
+    Ok(builder.finish(unit))
 }
 
 /// Whether work is to go on, and how far it is.
@@ -102,31 +102,31 @@ pub fn pass<S: RowSource>(
 pub struct FitControl {
     /// Set to give up.
     pub stop: Arc<AtomicBool>,
-    /// How far the work is.
+    /// Progress of the work.
     pub progress: Arc<Progress>,
 }
 
-/// What a row costs in a pass of predictions.
+/// Cost of a row in a pass of predictions.
 const COST: usize = 8;
 
-/// What a row costs with a gram matrix, which grows with the number of landmarks.
+/// Cost of a row with a gram matrix, which grows with the number of landmarks.
 fn gram_cost(plan: &FitPlan) -> usize {
     COST + plan.landmarks.rows() / 30
 }
 
-/// What a row costs in a pass.
+/// Cost of a row in a pass.
 fn pass_cost(plan: &FitPlan, coefficients: &Coefficients) -> usize {
     if coefficients.curvature { gram_cost(plan) } else { COST }
 }
 
-/// What a row costs in all, with as many passes as are usual.
+/// Cost of a row in all passes, with their usual number.
 fn total_cost(plan: &FitPlan, corrections: usize) -> usize {
-    let (grams, others) = expected_passes(plan, corrections);
-    grams * gram_cost(plan) + others * COST
+    let (grams, n_plain) = expected_passes(plan, corrections);
+    grams * gram_cost(plan) + n_plain * COST
 }
 
-/// How often gram matrices of all rows are usually summed up, and how many passes there are without, where so
-/// many corrections were asked for: for what is said of time.
+/// The usual number of passes with a gram matrix of all rows, and of those without, for the given number of
+/// corrections: for estimates of time.
 pub fn expected_passes(plan: &FitPlan, corrections: usize) -> (usize, usize) {
     match plan.model {
         Model::Ridge => (1, corrections),
@@ -138,9 +138,9 @@ pub fn expected_passes(plan: &FitPlan, corrections: usize) -> (usize, usize) {
 
 impl FitControl {
     fn step(&self, work: usize) -> Result<()> {
-        let watch = RunControl { stop: &self.stop, progress: &self.progress };
-        watch.check_cancelled()?;
-        watch.steps(work);
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
+        control.check_cancelled()?;
+        control.steps(work);
         Ok(())
     }
 }
@@ -161,13 +161,13 @@ pub mod names {
     /// The coefficients at which a pass was wanted last.
     pub const COEFFICIENTS: &str = "coefficients.json";
 
-    /// What a unit says of coefficients.
+    /// The name of the pass over a unit at given coefficients.
     pub fn pass(coefficients: &super::Coefficients, unit: u64) -> String {
         format!("pass-{}-unit-{unit:05}.part", &coefficients.digest()[..12])
     }
 }
 
-/// What is learnt of the rows of some units, and of others beside.
+/// A result for the rows of some units that can be merged with those of other units.
 trait Mergeable: Sized {
     fn rows(&self) -> u64;
     fn join(&mut self, other: &Self) -> Result<()>;
@@ -198,28 +198,28 @@ part!(Statistics, DataPass);
 fn combine_units<P: Mergeable, F: From<Error>>(
     store: &mut dyn ResultStore<F>,
     units: u64,
-    (watch, cost): (&FitControl, usize),
+    (control, cost): (&FitControl, usize),
     (name, read): (impl Fn(u64) -> String, impl Fn(&[u8]) -> Result<P>),
     mut make: impl FnMut(u64) -> Result<P, F>,
 ) -> Result<Option<P>, F> {
     let mut total: Option<P> = None;
     for unit in 0..units {
         let name = name(unit);
-        let own = match store.get(&name)? {
+        let unit_result = match store.get(&name)? {
             Some(bytes) => {
-                let own = load_stored(&name, read(&bytes))?;
-                watch.step(usize::try_from(own.rows()).unwrap_or(0) * cost)?;
-                own
+                let unit_result = load_stored(&name, read(&bytes))?;
+                control.step(usize::try_from(unit_result.rows()).unwrap_or(0) * cost)?;
+                unit_result
             }
             None => {
-                let own = make(unit)?;
-                store.put(&name, &own.bytes())?;
-                own
+                let unit_result = make(unit)?;
+                store.put(&name, &unit_result.bytes())?;
+                unit_result
             }
         };
         match &mut total {
-            Some(total) => total.join(&own)?,
-            None => total = Some(own),
+            Some(total) => total.join(&unit_result)?,
+            None => total = Some(unit_result),
         }
     }
     Ok(total)
@@ -231,32 +231,32 @@ fn all_statistics<S: RowSource>(
     store: &mut dyn ResultStore<S::Failure>,
     plan: &FitPlan,
     units: u64,
-    watch: &FitControl,
+    control: &FitControl,
 ) -> Result<Statistics, S::Failure> {
     let files = (names::statistics, |bytes: &[u8]| Statistics::from_bytes(plan, bytes));
-    let make = |unit| statistics(source, plan, unit, watch);
-    let total = combine_units(store, units, (watch, gram_cost(plan)), files, make)?;
+    let make = |unit| statistics(source, plan, unit, control);
+    let total = combine_units(store, units, (control, gram_cost(plan)), files, make)?;
     Ok(total.unwrap_or_else(|| Statistics::empty(plan)))
 }
 
-/// What all units say of coefficients: what is kept, and what is missing.
+/// The passes over all units: stored ones are read, and missing ones are made.
 fn all_passes<S: RowSource>(
     source: &mut S,
     store: &mut dyn ResultStore<S::Failure>,
     plan: &FitPlan,
     coefficients: &Coefficients,
     units: u64,
-    watch: &FitControl,
+    control: &FitControl,
 ) -> Result<DataPass, S::Failure> {
     let name = |unit| names::pass(coefficients, unit);
     let files = (name, |bytes: &[u8]| DataPass::from_bytes(plan, coefficients, bytes));
-    let make = |unit| pass(source, plan, coefficients, unit, watch);
-    let total = combine_units(store, units, (watch, pass_cost(plan, coefficients)), files, make)?;
+    let make = |unit| pass(source, plan, coefficients, unit, control);
+    let total = combine_units(store, units, (control, pass_cost(plan, coefficients)), files, make)?;
     Ok(total.unwrap_or_else(|| DataPass::empty(plan, coefficients)))
 }
 
-fn load_stored<T>(name: &str, found: Result<T>) -> Result<T> {
-    found.map_err(|error| match error {
+fn load_stored<T>(name: &str, decoded: Result<T>) -> Result<T> {
+    decoded.map_err(|error| match error {
         Error::Format { problem } => Error::Format { problem: format!("{name}: {problem}") },
         error => error,
     })
@@ -269,7 +269,7 @@ fn load_stored<T>(name: &str, found: Result<T>) -> Result<T> {
 pub fn kept_survey<F: From<Error>>(store: &mut dyn ResultStore<F>) -> Result<DataSurvey, F> {
     let name = names::SURVEY;
     let lost =
-        |how: &str| Error::Format { problem: format!("{name} is {how}: begin anew, in another folder") };
+        |state: &str| Error::Format { problem: format!("{name} is {state}: begin anew, in another folder") };
     let bytes = store.get(name)?.ok_or_else(|| lost("missing"))?;
     Ok(DataSurvey::from_bytes(&bytes).map_err(|_| lost("damaged"))?)
 }
@@ -284,23 +284,23 @@ pub fn fit<S: RowSource>(
     store: &mut dyn ResultStore<S::Failure>,
     (job, plan, survey): (&Job, &FitPlan, Option<&DataSurvey>),
     units: u64,
-    watch: &FitControl,
+    control: &FitControl,
 ) -> Result<FittedModel, S::Failure> {
     let rows = usize::try_from(plan.rows).unwrap_or(usize::MAX);
-    watch.progress.start(rows.saturating_mul(total_cost(plan, job.corrections)));
+    control.progress.start(rows.saturating_mul(total_cost(plan, job.corrections)));
     let mut fitting = match (plan.needs(), survey) {
         (InitialData::Statistics, _) => {
-            let all = all_statistics(source, store, plan, units, watch)?;
-            FitState::new(plan, job, InitialInput::Statistics(all))
+            let statistics = all_statistics(source, store, plan, units, control)?;
+            FitState::new(plan, job, InitialInput::Statistics(statistics))
         }
-        (InitialData::Survey, Some(own)) => FitState::new(plan, job, InitialInput::Survey(own)),
+        (InitialData::Survey, Some(survey)) => FitState::new(plan, job, InitialInput::Survey(survey)),
         (InitialData::Survey, None) => FitState::new(plan, job, InitialInput::Survey(&kept_survey(store)?)),
         (InitialData::Nothing, _) => FitState::new(plan, job, InitialInput::Nothing),
     }?;
     while let Some(coefficients) = fitting.next_coefficients().cloned() {
         store.put(names::COEFFICIENTS, &coefficients.to_bytes())?;
-        let all = all_passes(source, store, plan, &coefficients, units, watch)?;
-        fitting.apply_pass(&all)?;
+        let pass = all_passes(source, store, plan, &coefficients, units, control)?;
+        fitting.apply_pass(&pass)?;
     }
     Ok(fitting.fitted()?)
 }
@@ -316,7 +316,7 @@ impl RowSource for InMemoryRows {
     }
 }
 
-/// The fit to rows in memory.
+/// Fits rows in memory.
 ///
 /// # Errors
 /// Those of the estimator.
@@ -324,7 +324,7 @@ pub(crate) fn fit_rows(
     rows: LabelledRows,
     kernel: Kernel,
     job: &Job,
-    heed: &FitControl,
+    control: &FitControl,
 ) -> Result<FittedModel> {
     let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
     survey.add(&rows)?;
@@ -334,5 +334,5 @@ pub(crate) fn fit_rows(
         survey.add_kernel(&tuned.0, &rows.x);
     }
     let plan = job.plan(&survey, tuned)?;
-    fit(&mut InMemoryRows(rows), &mut NoStore, (job, &plan, Some(&survey)), 1, heed)
+    fit(&mut InMemoryRows(rows), &mut NoStore, (job, &plan, Some(&survey)), 1, control)
 }

@@ -1,5 +1,5 @@
-//! The normal equations of a sample of the rows: near those of all rows but for a factor, and never more than
-//! them.
+//! The normal equations of a sample of the rows: they approximate those of all rows up to a factor, and are
+//! never larger.
 
 use rayon::prelude::*;
 
@@ -12,23 +12,24 @@ use crate::simd::Isa;
 
 /// Rows at a time.
 const RUN: usize = 1024;
-/// Landmarks at a time.
-const TOGETHER: usize = 64;
+/// Number of landmarks that are processed together.
+const LANDMARK_GROUP: usize = 64;
 
 /// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they
 /// are drawn at random, A is about `(n/s) LLᵀ`.
 pub(super) struct SamplePreconditioner {
     pub factor: Cholesky,
-    /// Of `LLᵀ`.
+    /// Trace of `LLᵀ`.
     pub trace: f64,
-    /// Coefficients of the rows of the sample alone; landmarks and, with an intercept, constant × targets.
+    /// Coefficients for the rows of the sample alone: (landmarks and, with an intercept, constant) × targets.
     pub solution: Matrix,
     /// s.
     pub rows: usize,
 }
 
 impl SamplePreconditioner {
-    /// Cost O(rows landmarks²), and landmarks³; memory: one square of landmarks.
+    /// Forms and solves the equations. Cost O(rows landmarks²) and landmarks³; memory: one square matrix of
+    /// landmarks.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), and those of rows that are not the
@@ -49,18 +50,18 @@ impl SamplePreconditioner {
             // Without an intercept targets keep their centres.
             let center = |o: usize| if intercept { plan.targets[o].center } else { 0.0 };
             let target = |o: usize, i: usize| (sample.y[(start + i, o)] - center(o)) * roots[i];
-            let y: Vec<f64> = (0..t * n).map(|at| target(at / n, at % n)).collect();
+            let y: Vec<f64> = (0..t * n).map(|entry| target(entry / n, entry % n)).collect();
             block.resize(n * size, 1.0);
             block[n * m..].fill(1.0);
-            block[..n * m].par_chunks_mut(n * TOGETHER).enumerate().for_each(|(part, own)| {
-                let some: Vec<&[f64]> =
-                    points[part * TOGETHER..].iter().take(TOGETHER).map(Vec::as_slice).collect();
-                plan.kernel.tile(isa, rows, &some, own, n);
+            block[..n * m].par_chunks_mut(n * LANDMARK_GROUP).enumerate().for_each(|(part, kernel_block)| {
+                let group: Vec<&[f64]> =
+                    points[part * LANDMARK_GROUP..].iter().take(LANDMARK_GROUP).map(Vec::as_slice).collect();
+                plan.kernel.tile(isa, rows, &group, kernel_block, n);
             });
-            for (j, own) in block.chunks_mut(n).enumerate() {
-                own.iter_mut().zip(&roots).for_each(|(k, root)| *k *= root);
+            for (j, kernel_column) in block.chunks_mut(n).enumerate() {
+                kernel_column.iter_mut().zip(&roots).for_each(|(k, root)| *k *= root);
                 for o in 0..t {
-                    cross[(j, o)] += crate::linalg::dot(own, &y[o * n..][..n]);
+                    cross[(j, o)] += crate::linalg::dot(kernel_column, &y[o * n..][..n]);
                 }
             }
             matrix.add_gram_of_columns(&block[..n * size]);
@@ -79,12 +80,12 @@ impl SamplePreconditioner {
     }
 }
 
-/// Kernels between some landmarks and all, with the place of the first.
+/// Kernel values between a range of landmarks and all, with the index of the first.
 fn gram_blocks(plan: &FitPlan) -> impl Iterator<Item = (usize, Matrix)> {
     let m = plan.landmarks.rows();
     (0..m).step_by(RUN).map(move |start| {
-        let some: Vec<usize> = (start..m.min(start + RUN)).collect();
-        (start, plan.kernel.cross_gram(&plan.landmarks.select_rows(&some), &plan.landmarks))
+        let range: Vec<usize> = (start..m.min(start + RUN)).collect();
+        (start, plan.kernel.cross_gram(&plan.landmarks.select_rows(&range), &plan.landmarks))
     })
 }
 

@@ -1,8 +1,8 @@
-//! What a pass over all rows says of a logistic regression at some coefficients: gradient, curvature and
-//! loss, in whole numbers.
+//! Gradient, curvature and loss of a logistic regression from a pass over all rows at given coefficients, as
+//! integers.
 //!
-//! The gram matrix is rounded, which changes the way of Newton's method; the gradient is not (to 2⁻⁴²), which
-//! decides where it ends. Kernels are those of [`FixedRows`], which are taken by products.
+//! The gram matrix is rounded, which changes the path of Newton's method. The gradient is not (to 2⁻⁴²),
+//! which decides where the path ends. Kernel values are those of [`FixedRows`], computed by products.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::statistics::join_slices;
 use crate::error::{Error, Result};
 use crate::kernel::{Columns, FixedRows};
 use crate::linalg::Matrix;
-use crate::linalg::exact_gram::{self, ExactGram, FRACTION_BITS, ONE, packed_len, split_high_low};
+use crate::linalg::exact_gram::{self, ExactGram, FRACTION_BITS, UNIT, packed_len, split_high_low};
 use crate::simd::Isa;
 
 /// Rows at a time where curvature is summed up, and where it is not: their kernels with landmarks then stay
@@ -37,7 +37,7 @@ pub struct LogisticGradient {
 }
 
 /// Steps of curvatures, for a weight of 1: they are at most a quarter.
-const STEP: f64 = 0.25 / (ONE * ONE);
+const STEP: f64 = 0.25 / (UNIT * UNIT);
 
 #[derive(Serialize, Deserialize)]
 struct Record {
@@ -48,7 +48,7 @@ struct Record {
 }
 
 impl LogisticGradient {
-    /// Of no rows.
+    /// The gradient of no rows.
     pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         Self {
             plan: plan.digest(),
@@ -66,7 +66,7 @@ impl LogisticGradient {
         &self.units
     }
 
-    /// How many rows it counts.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -106,11 +106,11 @@ impl LogisticGradient {
 
     /// `Σ D`.
     pub(super) fn weight(&self, plan: &FitPlan) -> f64 {
-        let last = self.gram.last().map_or(0.0, |sum| *sum as f64);
-        last * STEP * plan.largest_weight.unwrap_or(1.0)
+        let total = self.gram.last().map_or(0.0, |sum| *sum as f64);
+        total * STEP * plan.largest_weight.unwrap_or(1.0)
     }
 
-    /// Adds that of other units.
+    /// Adds the sums of other units.
     ///
     /// # Errors
     /// [`Error::Format`] if it is of another plan or other coefficients, or a unit is in both.
@@ -128,13 +128,13 @@ impl LogisticGradient {
         self.units.extend(&other.units);
         self.rows += other.rows;
         self.loss += other.loss;
-        for (own, other) in [(&mut self.gram, &other.gram), (&mut self.cross, &other.cross)] {
-            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+        for (sums, other) in [(&mut self.gram, &other.gram), (&mut self.cross, &other.cross)] {
+            sums.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
         }
         Ok(())
     }
 
-    /// As a file. The same slopes have the same bytes.
+    /// The bytes of the sums as a file. Equal sums have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let record = Record {
             slope: self.plan.clone(),
@@ -145,29 +145,32 @@ impl LogisticGradient {
         encode(&record, &[&self.gram, &self.cross, &[self.loss]])
     }
 
-    /// From a file, by the plan and coefficients that it should be of.
+    /// Reads a file of sums for this plan and these coefficients.
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of others.
     pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "slopes")?;
-        let mut all = Self::empty(plan, coefficients);
-        if (&record.slope, &record.coefficients) != (&all.plan, &all.coefficients)
-            || numbers.len() != all.gram.len() + all.cross.len() + 1
+        let mut gradient = Self::empty(plan, coefficients);
+        if (&record.slope, &record.coefficients) != (&gradient.plan, &gradient.coefficients)
+            || numbers.len() != gradient.gram.len() + gradient.cross.len() + 1
         {
             return Err(Error::Format {
                 problem: "these slopes are of another plan or of other coefficients".into(),
             });
         }
-        let (gram, rest) = numbers.split_at(all.gram.len());
-        (all.gram, all.cross, all.loss) =
-            (gram.to_vec(), rest[..all.cross.len()].to_vec(), rest[all.cross.len()]);
-        (all.units, all.rows) = (record.units, record.rows);
-        Ok(all)
+        let (gram, cross_and_loss) = numbers.split_at(gradient.gram.len());
+        (gradient.gram, gradient.cross, gradient.loss) = (
+            gram.to_vec(),
+            cross_and_loss[..gradient.cross.len()].to_vec(),
+            cross_and_loss[gradient.cross.len()],
+        );
+        (gradient.units, gradient.rows) = (record.units, record.rows);
+        Ok(gradient)
     }
 }
 
-/// Of what is rounded: landmarks' kernels by the kernel's bound, the constant by 1.
+/// Bounds of the rounded numbers: the kernel's bound for landmarks, 1 for the constant.
 fn bounds(plan: &FitPlan) -> impl Iterator<Item = f64> {
     std::iter::repeat_n(plan.bound, plan.landmarks.rows()).chain([1.0])
 }
@@ -177,18 +180,18 @@ pub struct LogisticGradientBuilder<'p> {
     plan: &'p FitPlan,
     coefficients: &'p Coefficients,
     landmarks: FixedRows<'p>,
-    all: LogisticGradient,
-    /// Where curvature is asked for.
+    gradient: LogisticGradient,
+    /// The gram matrix, where the curvature is requested.
     gram: Option<ExactGram>,
     block: Vec<f64>,
 }
 
 impl<'p> LogisticGradientBuilder<'p> {
-    /// Of no rows yet.
+    /// A builder without rows.
     pub fn new(plan: &'p FitPlan, coefficients: &'p Coefficients) -> Self {
         Self {
             landmarks: plan.anchors(),
-            all: LogisticGradient::empty(plan, coefficients),
+            gradient: LogisticGradient::empty(plan, coefficients),
             gram: coefficients.curvature.then(|| ExactGram::new(plan.size())),
             block: Vec::new(),
             plan,
@@ -202,7 +205,7 @@ impl<'p> LogisticGradientBuilder<'p> {
     /// # Errors
     /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Target`] for other targets.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
-        let Self { plan, coefficients, landmarks, all, gram, block } = self;
+        let Self { plan, coefficients, landmarks, gradient: all, gram, block } = self;
         let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         if let Some(bad) = rows.y.data().iter().find(|y| **y != 0.0 && **y != 1.0) {
@@ -223,35 +226,35 @@ impl<'p> LogisticGradientBuilder<'p> {
             let (mut first, mut second, mut curvature) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
             for i in 0..n {
                 let (f, y, root) = (values[i], rows.y.data()[start + i], scaled.root(start + i));
-                // Of the class that it is, and of the other.
+                // The margin in favour of the observed class, and the probability of the other one.
                 let s = if y > 0.0 { f } else { -f };
                 let other = 1.0 / (1.0 + libm::exp(s));
                 let error = if y > 0.0 { other } else { -other };
-                (first[i], second[i]) = split_high_low(error * root * ONE);
+                (first[i], second[i]) = split_high_low(error * root * UNIT);
                 // At most one half, doubled.
                 curvature[i] = 2.0 * (other * (1.0 - other)).max(0.0).sqrt() * root;
                 let loss = libm::log1p(libm::exp(-s.abs())) + (-s).max(0.0);
                 if !loss.is_finite() {
                     return Err(Error::Overflow {
-                        what: format!("the prediction of row {}", start + i + 1),
+                        subject: format!("the prediction of row {}", start + i + 1),
                         remedy: "regularise more, or standardise the columns",
                     });
                 }
-                all.loss += (loss * root * root * ONE * ONE).round() as i128;
+                all.loss += (loss * root * root * UNIT * UNIT).round() as i128;
             }
             block.resize(n * (m + 1), plan.bound);
             block[n * m..].fill(plan.bound);
-            let scale = ONE / plan.bound;
+            let scale = UNIT / plan.bound;
             let roots = scaled.roots(start, n);
-            let column = |own: &mut [f64]| -> i128 {
-                let [a, b] = exact_gram::sliced_products(isa, own, scale, roots, [&first, &second]);
+            let column = |kernel_column: &mut [f64]| -> i128 {
+                let [a, b] = exact_gram::sliced_products(isa, kernel_column, scale, roots, [&first, &second]);
                 if gram.is_some() {
-                    exact_gram::round(isa, own, scale, &curvature);
+                    exact_gram::round(isa, kernel_column, scale, &curvature);
                 }
                 (join_slices(a.0, a.1) << FRACTION_BITS) + join_slices(b.0, b.1)
             };
             let sums: Vec<i128> = block.par_chunks_mut(n).map(column).collect();
-            all.cross.iter_mut().zip(sums).for_each(|(sum, own)| *sum += own);
+            all.cross.iter_mut().zip(sums).for_each(|(sum, column_sum)| *sum += column_sum);
             if let Some(gram) = gram {
                 gram.add(block, n);
             }
@@ -262,8 +265,8 @@ impl<'p> LogisticGradientBuilder<'p> {
 
     /// The slope of all rows, as that of one unit.
     pub fn finish(mut self, unit: u64) -> LogisticGradient {
-        self.all.gram = self.gram.map_or_else(Vec::new, ExactGram::into_sums);
-        self.all.units = BTreeSet::from([unit]);
-        self.all
+        self.gradient.gram = self.gram.map_or_else(Vec::new, ExactGram::into_sums);
+        self.gradient.units = BTreeSet::from([unit]);
+        self.gradient
     }
 }

@@ -1,6 +1,5 @@
-//! All that a fit needs to know of its rows, as whole numbers: sums of products of kernel values with
-//! landmarks, and of these with targets. Sums of parts are sums, whatever the parts and their order; what is
-//! added can be taken away again.
+//! Statistics of the rows that are sufficient for a fit, as integers: sums of products of kernel values with
+//! landmarks, and of these with targets. Sums of parts can be added in any order, and subtracted again.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::kernel::Columns;
 use crate::linalg::Matrix;
 use crate::linalg::exact_gram::{
-    self, BLOCK, ExactGram, FRACTION_BITS, ONE, nearest, packed_len, split_high_low,
+    self, BLOCK, ExactGram, FRACTION_BITS, UNIT, nearest, packed_len, split_high_low,
 };
 use crate::random::hash;
 use crate::simd::Isa;
 
-/// Landmarks whose kernels are computed together.
-const TOGETHER: usize = 16;
+/// Number of landmarks whose kernel values are computed together.
+const LANDMARK_GROUP: usize = 16;
 
 /// Sets folds apart from candidates.
 const FOLDS: u64 = 0x1f0c_ad53;
@@ -63,7 +62,7 @@ struct Record {
 
 /// Sums in the units of kernel and targets (less their centres), of some of the folds.
 pub(crate) struct Sums {
-    /// How many rows.
+    /// The number of rows.
     pub rows: u64,
     /// `Σ k kᵀ`.
     pub gram: Matrix,
@@ -76,7 +75,7 @@ pub(crate) struct Sums {
 }
 
 impl Statistics {
-    /// Of no rows.
+    /// Statistics of no rows.
     pub fn empty(plan: &FitPlan) -> Self {
         let (size, targets) = (plan.size(), plan.targets.len());
         let fold = Fold {
@@ -89,14 +88,14 @@ impl Statistics {
         Self { plan: plan.digest(), size, targets, units: BTreeSet::new(), folds: vec![fold; plan.folds] }
     }
 
-    /// Of all of these rows, as one unit. Cost O(rows landmarks (landmarks + columns)).
+    /// Statistics of all of these rows, as one unit. Cost O(rows landmarks (landmarks + columns)).
     ///
     /// # Errors
     /// As [`Accumulator::add`].
-    pub fn of(plan: &FitPlan, rows: &LabelledRows, unit: u64) -> Result<Self> {
-        let mut all = Accumulator::new(plan);
-        all.add(rows)?;
-        Ok(all.finish(unit))
+    pub fn from_rows(plan: &FitPlan, rows: &LabelledRows, unit: u64) -> Result<Self> {
+        let mut accumulator = Accumulator::new(plan);
+        accumulator.add(rows)?;
+        Ok(accumulator.finish(unit))
     }
 
     /// The units whose rows they count.
@@ -104,7 +103,7 @@ impl Statistics {
         &self.units
     }
 
-    /// How many rows they count.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.folds.iter().map(|fold| fold.rows).sum()
     }
@@ -146,37 +145,40 @@ impl Statistics {
         if self.plan == other.plan {
             return Ok(());
         }
-        let (own, others) = (&self.plan[..12], &other.plan[..12.min(other.plan.len())]);
+        let (own_digest, other_digest) = (&self.plan[..12], &other.plan[..12.min(other.plan.len())]);
         Err(Error::Format {
-            problem: format!("these statistics were made by another plan ({others}… and not {own}…)"),
+            problem: format!(
+                "these statistics were made by another plan ({other_digest}… and not {own_digest}…)"
+            ),
         })
     }
 
     fn merge_with(&mut self, other: &Self, sign: i128) {
-        for (own, other) in self.folds.iter_mut().zip(&other.folds) {
-            own.rows = if sign > 0 { own.rows + other.rows } else { own.rows - other.rows };
-            for (own, other) in [
-                (&mut own.gram, &other.gram),
-                (&mut own.cross, &other.cross),
-                (&mut own.squares, &other.squares),
+        for (fold, other) in self.folds.iter_mut().zip(&other.folds) {
+            fold.rows = if sign > 0 { fold.rows + other.rows } else { fold.rows - other.rows };
+            for (sums, other) in [
+                (&mut fold.gram, &other.gram),
+                (&mut fold.cross, &other.cross),
+                (&mut fold.squares, &other.squares),
             ] {
-                own.iter_mut().zip(other).for_each(|(own, other)| *own += sign * other);
+                sums.iter_mut().zip(other).for_each(|(sum, other)| *sum += sign * other);
             }
-            own.diagonal += sign * other.diagonal;
+            fold.diagonal += sign * other.diagonal;
         }
     }
 
-    /// What they are, without the units that they are made of.
+    /// The bytes of the sums, without the units that they consist of.
     #[cfg(test)]
     pub(super) fn folds_bytes(&self) -> Vec<u8> {
-        let all = self.folds.iter();
-        all.flat_map(|f| {
-            format!("{} {:?} {:?} {:?} {}", f.rows, f.gram, f.cross, f.squares, f.diagonal).into_bytes()
-        })
-        .collect()
+        let folds = self.folds.iter();
+        folds
+            .flat_map(|f| {
+                format!("{} {:?} {:?} {:?} {}", f.rows, f.gram, f.cross, f.squares, f.diagonal).into_bytes()
+            })
+            .collect()
     }
 
-    /// As a file. The same statistics have the same bytes.
+    /// The bytes of the statistics as a file. Equal statistics have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let record = Record {
             statistics: self.plan.clone(),
@@ -185,64 +187,67 @@ impl Statistics {
             units: self.units.clone(),
             rows: self.folds.iter().map(|fold| fold.rows).collect(),
         };
-        let last: Vec<[i128; 1]> = self.folds.iter().map(|fold| [fold.diagonal]).collect();
-        let parts = self.folds.iter().zip(&last);
-        let parts = parts.flat_map(|(fold, last)| [&fold.gram[..], &fold.cross, &fold.squares, last]);
+        let diagonals: Vec<[i128; 1]> = self.folds.iter().map(|fold| [fold.diagonal]).collect();
+        let parts = self.folds.iter().zip(&diagonals);
+        let parts = parts.flat_map(|(fold, diagonal)| [&fold.gram[..], &fold.cross, &fold.squares, diagonal]);
         encode(&record, &parts.collect::<Vec<_>>())
     }
 
-    /// From a file, by the plan it should have been made by.
+    /// Reads a file of statistics that was made with this plan.
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of another plan.
     pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "statistics")?;
-        let mut all = Self::empty(plan);
-        all.check_plan(&Self {
+        let mut loaded = Self::empty(plan);
+        loaded.check_plan(&Self {
             plan: record.statistics.clone(),
             folds: Vec::new(),
             units: BTreeSet::new(),
-            ..all
+            ..loaded
         })?;
-        let (p, t) = (all.size, all.targets);
-        let each = packed_len(p) + p * t + t + 1;
-        let sound = record.size == p && record.targets == t && record.rows.len() == all.folds.len();
-        if !sound || numbers.len() != each * all.folds.len() {
+        let (p, t) = (loaded.size, loaded.targets);
+        let numbers_per_fold = packed_len(p) + p * t + t + 1;
+        let sound = record.size == p && record.targets == t && record.rows.len() == loaded.folds.len();
+        if !sound || numbers.len() != numbers_per_fold * loaded.folds.len() {
             let problem = "these statistics are not of the size that their plan says: remove the file, and \
                            it is made again";
             return Err(Error::Format { problem: problem.into() });
         }
-        all.units = record.units;
-        for ((fold, rows), numbers) in all.folds.iter_mut().zip(record.rows).zip(numbers.chunks_exact(each)) {
-            let (gram, rest) = numbers.split_at(packed_len(p));
-            let (cross, rest) = rest.split_at(p * t);
+        loaded.units = record.units;
+        for ((fold, rows), numbers) in
+            loaded.folds.iter_mut().zip(record.rows).zip(numbers.chunks_exact(numbers_per_fold))
+        {
+            let (gram, after_gram) = numbers.split_at(packed_len(p));
+            let (cross, after_cross) = after_gram.split_at(p * t);
             *fold = Fold {
                 rows,
                 gram: gram.to_vec(),
                 cross: cross.to_vec(),
-                squares: rest[..t].to_vec(),
-                diagonal: rest[t],
+                squares: after_cross[..t].to_vec(),
+                diagonal: after_cross[t],
             };
         }
-        Ok(all)
+        Ok(loaded)
     }
 
-    /// The sums over all folds but one, or over all; or of one alone.
+    /// The sums over the folds for which `counts` is true.
     pub(crate) fn sums(&self, plan: &FitPlan, counts: impl Fn(usize) -> bool) -> Sums {
         let folds: Vec<&Fold> =
             self.folds.iter().enumerate().filter(|(k, _)| counts(*k)).map(|(_, fold)| fold).collect();
-        let sum = |of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| of(fold)).sum::<i128>() as f64;
+        let sum =
+            |entry_of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| entry_of(fold)).sum::<i128>() as f64;
         let (p, t) = (self.size, self.targets);
         let (bound, weight) = (plan.bound, plan.largest_weight.unwrap_or(1.0));
         // The constant's column has no bound of the kernel's.
         let unit = |j: usize| if j + 1 < p { bound } else { 1.0 };
         let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
         let mut gram = Matrix::zeros(p, p);
-        let mut at = 0;
+        let mut index = 0;
         for j in 0..p {
             for i in j..p {
-                gram[(j, i)] = sum(&|fold| fold.gram[at]) * step * unit(i) * unit(j);
-                at += 1;
+                gram[(j, i)] = sum(&|fold| fold.gram[index]) * step * unit(i) * unit(j);
+                index += 1;
             }
         }
         gram.mirror_upper();
@@ -295,7 +300,7 @@ pub struct Accumulator<'p> {
 }
 
 impl<'p> Accumulator<'p> {
-    /// Of no rows yet. Memory: O(landmarks²), twice for every fold, and blocks of 2,048 rows.
+    /// An accumulator without rows. Memory: O(landmarks²), twice for every fold, and blocks of 2,048 rows.
     pub fn new(plan: &'p FitPlan) -> Self {
         let (p, t, d) = (plan.size(), plan.targets.len(), plan.landmarks.width());
         let sum = || ThreadSum {
@@ -334,22 +339,22 @@ impl<'p> Accumulator<'p> {
             let k = folds.get(i).copied().unwrap_or(0);
             let fold = &mut self.folds[k];
             let waiting = &mut fold.waiting;
-            let at = waiting.rows;
+            let position = waiting.rows;
             for j in 0..x.width() {
-                waiting.features[j * BLOCK + at] = x.get(i, j);
+                waiting.features[j * BLOCK + position] = x.get(i, j);
             }
             let root = scaled.root(i);
-            if let Some(own) = waiting.roots.get_mut(at) {
-                *own = root;
+            if let Some(root_slot) = waiting.roots.get_mut(position) {
+                *root_slot = root;
             }
             for o in 0..t {
-                let (first, second) = split_high_low(scaled.targets[i * t + o] * root * ONE);
-                waiting.targets[2 * o * BLOCK + at] = first;
-                waiting.targets[(2 * o + 1) * BLOCK + at] = second;
-                let own = join_slices(first, second);
-                fold.squares[o] += own * own;
+                let (first, second) = split_high_low(scaled.targets[i * t + o] * root * UNIT);
+                waiting.targets[2 * o * BLOCK + position] = first;
+                waiting.targets[(2 * o + 1) * BLOCK + position] = second;
+                let target_integer = join_slices(first, second);
+                fold.squares[o] += target_integer * target_integer;
             }
-            fold.diagonal += nearest(scaled.diagonal[i] * root * root * ONE * ONE) as i128;
+            fold.diagonal += nearest(scaled.diagonal[i] * root * root * UNIT * UNIT) as i128;
             fold.rows += 1;
             waiting.rows += 1;
             if waiting.rows == BLOCK {
@@ -359,7 +364,7 @@ impl<'p> Accumulator<'p> {
         Ok(())
     }
 
-    /// Counts the rows of a fold that wait.
+    /// Adds the waiting rows of a fold to its sums.
     fn flush(&mut self, k: usize) {
         let Self { plan, points, folds, block } = self;
         let (fold, p, t) = (&mut folds[k], plan.size(), plan.targets.len());
@@ -370,32 +375,32 @@ impl<'p> Accumulator<'p> {
         let (isa, waiting) = (Isa::detect(), &fold.waiting);
         let features = Columns::new(&waiting.features, BLOCK, 0, rows);
         block.resize(rows * p, 0.0);
-        // Some columns.
-        let kernels = |j: usize, own: &mut [f64]| {
-            let some: Vec<&[f64]> = points[j.min(points.len())..points.len().min(j + TOGETHER)]
+        // Kernel values of a group of landmarks.
+        let kernels = |j: usize, kernel_block: &mut [f64]| {
+            let group: Vec<&[f64]> = points[j.min(points.len())..points.len().min(j + LANDMARK_GROUP)]
                 .iter()
                 .map(Vec::as_slice)
                 .collect();
-            plan.kernel.tile(isa, features, &some, own, rows);
-            own[some.len() * rows..].fill(plan.bound);
+            plan.kernel.tile(isa, features, &group, kernel_block, rows);
+            kernel_block[group.len() * rows..].fill(plan.bound);
         };
-        let (scale, roots) = (ONE / plan.bound, waiting.roots.get(..rows).unwrap_or(&[]));
+        let (scale, roots) = (UNIT / plan.bound, waiting.roots.get(..rows).unwrap_or(&[]));
         // One column, and its products with targets.
-        let column = |own: &mut [f64]| {
-            exact_gram::round(isa, own, scale, roots);
+        let column = |kernel_column: &mut [f64]| {
+            exact_gram::round(isa, kernel_column, scale, roots);
             let with = |o: usize, s: usize| {
-                exact_gram::product(isa, own, &waiting.targets[(2 * o + s) * BLOCK..][..rows])
+                exact_gram::product(isa, kernel_column, &waiting.targets[(2 * o + s) * BLOCK..][..rows])
             };
             (0..t).map(|o| join_slices(with(o, 0), with(o, 1))).collect::<Vec<i128>>()
         };
-        let parts = block.par_chunks_mut(rows * TOGETHER).enumerate();
+        let parts = block.par_chunks_mut(rows * LANDMARK_GROUP).enumerate();
         let sums: Vec<Vec<i128>> = parts
-            .map(|(part, own)| {
-                kernels(part * TOGETHER, own);
-                own.chunks_mut(rows).flat_map(column).collect()
+            .map(|(part, kernel_block)| {
+                kernels(part * LANDMARK_GROUP, kernel_block);
+                kernel_block.chunks_mut(rows).flat_map(column).collect()
             })
             .collect();
-        fold.cross.iter_mut().zip(sums.iter().flatten()).for_each(|(sum, own)| *sum += own);
+        fold.cross.iter_mut().zip(sums.iter().flatten()).for_each(|(sum, column_sum)| *sum += column_sum);
         fold.gram.add(block, rows);
     }
 
@@ -440,7 +445,7 @@ impl FixedPointRows {
         self.roots.as_ref().map_or(1.0, |roots| roots[i])
     }
 
-    /// Those of some rows; none for 1.
+    /// The roots of the weights of `count` rows from `start` on; none where all weights are 1.
     pub fn roots(&self, start: usize, count: usize) -> &[f64] {
         self.roots.as_ref().map_or(&[], |roots| &roots[start..start + count])
     }
@@ -456,38 +461,43 @@ impl FitPlan {
         rows.hashes(self.seed ^ FOLDS).into_iter().map(fold).collect()
     }
 
-    /// The targets, weights and kernels of rows in the plan's units, all at most 1.
+    /// The targets, weights and kernel values of rows in the plan's units, all at most 1.
     pub(super) fn scaled(&self, rows: &LabelledRows) -> Result<FixedPointRows> {
         let t = self.targets.len();
         if rows.y.cols() != t {
             return Err(Error::Shape {
-                what: "the target".into(),
+                subject: "the target".into(),
                 unit: "columns",
                 expected: t,
-                found: rows.y.cols(),
+                actual: rows.y.cols(),
                 why: "as in the plan".into(),
             });
         }
-        let beyond = |what: &str, value: f64| {
+        let out_of_range = |name: &str, value: f64| {
             let allowed = "it is outside the range of the rows that the plan was made of: make a plan that \
                            knows these rows";
-            Err(Error::parameter(what, value, allowed))
+            Err(Error::parameter(name, value, allowed))
         };
-        let targets: Vec<f64> =
-            rows.y.data().iter().enumerate().map(|(at, v)| self.targets[at % t].of(*v)).collect();
-        if let Some(at) = targets.iter().position(|v| v.abs() > 1.0) {
-            return beyond("target", rows.y.data()[at]);
+        let targets: Vec<f64> = rows
+            .y
+            .data()
+            .iter()
+            .enumerate()
+            .map(|(position, v)| self.targets[position % t].to_unit(*v))
+            .collect();
+        if let Some(position) = targets.iter().position(|v| v.abs() > 1.0) {
+            return out_of_range("target", rows.y.data()[position]);
         }
         let roots = match (&rows.weights, self.largest_weight) {
             (None, None) => None,
             (Some(weights), Some(largest)) => {
                 if let Some(bad) = weights.iter().find(|w| **w > largest) {
-                    return beyond("sample_weight", *bad);
+                    return out_of_range("sample_weight", *bad);
                 }
                 Some(weights.iter().map(|w| (w / largest).sqrt()).collect())
             }
-            (given, _) => {
-                let value = if given.is_some() { "given" } else { "not given" };
+            (given_weights, _) => {
+                let value = if given_weights.is_some() { "given" } else { "not given" };
                 return Err(Error::parameter(
                     "sample_weight",
                     value,
@@ -504,8 +514,8 @@ impl FitPlan {
                 .map(|k| k / self.bound)
                 .collect(),
         };
-        if let Some(most) = diagonal.iter().find(|k| k.is_nan() || **k > 1.0) {
-            return beyond("kernel of a row with itself", most * self.bound);
+        if let Some(largest) = diagonal.iter().find(|k| k.is_nan() || **k > 1.0) {
+            return out_of_range("kernel of a row with itself", largest * self.bound);
         }
         Ok(FixedPointRows { targets, diagonal, roots })
     }

@@ -1,5 +1,5 @@
-//! What a first pass over the rows learns: how many there are, how large their numbers are, and a sample from
-//! which landmarks, units and length scales are chosen.
+//! The survey: a first pass over the rows that counts them, finds their ranges, and draws a sample from which
+//! landmarks, units and length scales are chosen.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct DataSurvey {
     columns: Vec<Column>,
     targets: usize,
     weighted: bool,
-    /// How many rows are kept.
+    /// The number of rows that are kept.
     limit: usize,
     seed: u64,
     /// Rows so far.
@@ -36,7 +36,7 @@ pub struct DataSurvey {
 }
 
 impl DataSurvey {
-    /// Of rows with such features and so many targets, of which `limit` are kept.
+    /// An empty survey of rows with these features and number of targets, of which `limit` rows are kept.
     pub fn new(columns: &[Column], targets: usize, weighted: bool, limit: usize, seed: u64) -> Self {
         Self {
             columns: columns.to_vec(),
@@ -67,12 +67,13 @@ impl DataSurvey {
         for (t, (low, high)) in self.ranges.iter_mut().enumerate() {
             (0..rows.len()).map(|i| rows.y[(i, t)]).for_each(|v| (*low, *high) = (low.min(v), high.max(v)));
         }
-        let largest = rows.weights.iter().flatten().fold(0.0, |most: f64, w| most.max(*w));
+        let largest = rows.weights.iter().flatten().fold(0.0, |maximum: f64, w| maximum.max(*w));
         self.largest_weight = self.largest_weight.max(largest);
-        // Only rows below the last of those that are kept can come among them.
-        let last = if self.kept.len() < self.limit { u64::MAX } else { self.kept[self.kept.len() - 1].0 };
+        // Only rows whose hash is at most that of the last kept row can be kept.
+        let last_hash =
+            if self.kept.len() < self.limit { u64::MAX } else { self.kept[self.kept.len() - 1].0 };
         let hashes = rows.hashes(self.seed ^ SEED);
-        let new = hashes.iter().enumerate().filter(|(_, hash)| **hash <= last);
+        let new = hashes.iter().enumerate().filter(|(_, hash)| **hash <= last_hash);
         self.kept.extend(new.map(|(i, hash)| (*hash, rows.row_values(i).map(|v| v + 0.0).collect())));
         self.keep();
         Ok(())
@@ -83,7 +84,7 @@ impl DataSurvey {
         self.largest_kernel = kernel.diagonal(x).into_iter().fold(self.largest_kernel, f64::max);
     }
 
-    /// Joins what was seen of other rows.
+    /// Merges the survey of other rows.
     ///
     /// # Errors
     /// [`Error::Shape`] if they were not of the same kind, or not looked at in the same way.
@@ -93,8 +94,8 @@ impl DataSurvey {
             return Err(unlike("the other survey", self.columns.len(), other.columns.len()));
         }
         self.rows += other.rows;
-        for (own, other) in self.ranges.iter_mut().zip(&other.ranges) {
-            *own = (own.0.min(other.0), own.1.max(other.1));
+        for (range, other) in self.ranges.iter_mut().zip(&other.ranges) {
+            *range = (range.0.min(other.0), range.1.max(other.1));
         }
         self.largest_weight = self.largest_weight.max(other.largest_weight);
         self.largest_kernel = self.largest_kernel.max(other.largest_kernel);
@@ -113,7 +114,7 @@ impl DataSurvey {
         self.kept.truncate(self.limit);
     }
 
-    /// As a file. The same surveys have the same bytes.
+    /// The bytes of the survey as a file. Equal surveys have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let record =
             Self { columns: self.columns.clone(), ranges: self.ranges.clone(), kept: Vec::new(), ..*self };
@@ -129,14 +130,14 @@ impl DataSurvey {
     /// # Errors
     /// [`Error::Format`] for another, or one that is damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let (mut all, numbers) = decode::<Self>(bytes, "a survey")?;
-        let width = 1 + all.columns.len() + all.targets + usize::from(all.weighted);
-        let row = |own: &[i128]| {
+        let (mut loaded, numbers) = decode::<Self>(bytes, "a survey")?;
+        let width = 1 + loaded.columns.len() + loaded.targets + usize::from(loaded.weighted);
+        let row = |values_of_row: &[i128]| {
             let bits = |v: &i128| *v as i64 as u64;
-            (bits(&own[0]), own[1..].iter().map(|v| f64::from_bits(bits(v))).collect())
+            (bits(&values_of_row[0]), values_of_row[1..].iter().map(|v| f64::from_bits(bits(v))).collect())
         };
-        all.kept = numbers.chunks_exact(width).map(row).collect();
-        Ok(all)
+        loaded.kept = numbers.chunks_exact(width).map(row).collect();
+        Ok(loaded)
     }
 
     /// A name for what was seen: SHA-256.
@@ -144,7 +145,7 @@ impl DataSurvey {
         digest(&self.to_bytes())
     }
 
-    /// How many rows are kept so far.
+    /// The number of rows kept so far.
     pub fn sampled(&self) -> usize {
         self.kept.len()
     }
@@ -157,7 +158,7 @@ impl DataSurvey {
     pub fn sample(&self) -> Result<LabelledRows> {
         let (d, t, n) = (self.columns.len(), self.targets, self.kept.len());
         if n == 0 {
-            return Err(Error::TooFew { what: "the data".into(), needed: 1, unit: "row is" });
+            return Err(Error::TooFew { subject: "the data".into(), needed: 1, unit: "row is" });
         }
         let column = |j: usize| self.kept.iter().map(move |(_, row)| row[j]);
         let x = Table::from_column_major(self.columns.clone(), n, (0..d).flat_map(column).collect())?;
@@ -166,7 +167,7 @@ impl DataSurvey {
     }
 }
 
-fn unlike(what: &str, expected: usize, found: usize) -> Error {
+fn unlike(subject: &str, expected: usize, width: usize) -> Error {
     let why = "the same columns, targets, weights and seed as those before".into();
-    Error::Shape { what: what.into(), unit: "columns", expected, found, why }
+    Error::Shape { subject: subject.into(), unit: "columns", expected, actual: width, why }
 }

@@ -1,5 +1,5 @@
-//! A sparse Gaussian process with the values at its inducing points integrated out, from what rows tell
-//! these.
+//! The collapsed bound of a sparse Gaussian process: the values at its inducing points integrated out, from
+//! the rows' sufficient statistics.
 //!
 //! With noise variances `N = σ²W⁻¹` (W diagonal), `K_ZZ = LLᵀ`, `K̂ = K_XZ K_ZZ⁻¹ K_ZX`,
 //! `T = L⁻¹K_ZX N⁻¹ K_XZ L⁻ᵀ`, `Λ = I + T`, `c = L⁻¹K_ZX N⁻¹ y`, and what points leave unexplained of the
@@ -15,7 +15,7 @@
 //! unexplained exceeds their sum. Through Λ everything is of the size of the points. Several targets are
 //! independent; their bounds add.
 
-use super::told::{WhitenedSums, overflow};
+use super::sufficient_statistics::{WhitenedSums, overflow};
 use crate::error::{Error, Result};
 use crate::fit::whitening::WhitenedInducing;
 use crate::linalg::{Cholesky, Matrix, dot};
@@ -43,8 +43,8 @@ pub(super) struct CollapsedBound {
     whitened_mean: Matrix,
 }
 
-/// What the bound's slopes are made of: those by `K_XZ` are `N⁻¹(yαᵀ + K_XZ rows)`, those by `K_ZZ` are
-/// `L⁻ᵀ points L⁻¹`, those by `k(x_i, x_i)` are `-t/2 N_ii⁻¹`.
+/// The gradient of the bound by kernel values: the gradient by `K_XZ` is `N⁻¹(yαᵀ + K_XZ rows)`, the one by
+/// `K_ZZ` is `L⁻ᵀ points L⁻¹`, and the one by `k(x_i, x_i)` is `-t/2 N_ii⁻¹`.
 pub(super) struct BoundAdjoint {
     /// `t Q - ααᵀ`.
     pub rows: Matrix,
@@ -52,29 +52,31 @@ pub(super) struct BoundAdjoint {
 }
 
 impl CollapsedBound {
-    /// Cost O(points³).
+    /// Computes the bound. Cost O(points³).
     pub fn new(points: WhitenedInducing, WhitenedSums(sums): WhitenedSums, noise: f64) -> Result<Self> {
-        let (mut told, mut targets) = (sums.gram, sums.targets);
-        [&mut told, &mut targets].into_iter().for_each(|m| m.data_mut().iter_mut().for_each(|v| *v /= noise));
-        let (m, t) = (told.rows(), targets.cols() as f64);
-        let mut lambda = told.clone();
+        let (mut information, mut targets) = (sums.gram, sums.targets);
+        [&mut information, &mut targets]
+            .into_iter()
+            .for_each(|m| m.data_mut().iter_mut().for_each(|v| *v /= noise));
+        let (m, t) = (information.rows(), targets.cols() as f64);
+        let mut lambda = information.clone();
         lambda.add_diagonal(|_| 1.0);
-        let what = "what rows tell of the inducing points";
-        let lambda = Cholesky::new(lambda, what)?;
+        let matrix = "what rows tell of the inducing points";
+        let lambda = Cholesky::new(lambda, matrix)?;
         if lambda.jitter > 0.0 {
             // No sum of squares: rounding, which is not to be covered up.
-            return Err(Error::NotPositiveDefinite { what, size: m, jitter: points.jitter });
+            return Err(Error::NotPositiveDefinite { matrix, size: m, jitter: points.jitter });
         }
         let inner = lambda.solve(targets.clone());
         let mut alpha = inner.clone();
         points.factor.solve_upper_in_place(&mut alpha);
         let squares = sums.squares / noise;
-        let explained: f64 = (0..m).map(|i| told[(i, i)]).sum();
+        let explained: f64 = (0..m).map(|i| information[(i, i)]).sum();
         // What rough kernel values may seem to explain; less than 0 is rounding.
         let rough = sums.rows as f64 * sums.rounding * (m as f64).sqrt() / noise;
         let missed = (sums.prior / noise - explained).max(0.0) + rough;
-        let each = (std::f64::consts::TAU * noise).ln();
-        let volume = t * (lambda.log_det() + sums.rows as f64 * each - sums.log_weights);
+        let log_term_per_row = (std::f64::consts::TAU * noise).ln();
+        let volume = t * (lambda.log_det() + sums.rows as f64 * log_term_per_row - sums.log_weights);
         let square = squares - dot(targets.data(), inner.data());
         let value = -0.5 * (square + volume + t * missed);
         if !value.is_finite() {
@@ -84,7 +86,7 @@ impl CollapsedBound {
             points,
             alpha,
             value,
-            information: told,
+            information,
             targets,
             target_norm: squares,
             log_det_term: volume,
@@ -104,13 +106,15 @@ impl CollapsedBound {
         Some(-0.5 * (square + self.log_det_term)).filter(|value| value.is_finite()).ok_or_else(overflow)
     }
 
-    /// Cost O(points³).
+    /// The adjoint of the bound. Cost O(points³).
     pub fn adjoint(&self) -> BoundAdjoint {
         let t = self.alpha.cols() as f64;
         let left = self.lambda.inverse();
         let mut points = self.whitened_mean.matmul(&self.whitened_mean.transpose());
-        for ((v, told), left) in points.data_mut().iter_mut().zip(self.information.data()).zip(left.data()) {
-            *v = -0.5 * (*v + t * (told + left));
+        for ((v, information), left) in
+            points.data_mut().iter_mut().zip(self.information.data()).zip(left.data())
+        {
+            *v = -0.5 * (*v + t * (information + left));
         }
         // Λ - 2I + Λ⁻¹ is T - I + Λ⁻¹.
         points.add_diagonal(|_| 0.5 * t);

@@ -1,12 +1,12 @@
-//! The evidence of a sparse Gaussian process and its gradient, in two passes over the rows, block by block: n
-//! × m numbers are never held.
+//! The evidence of a sparse Gaussian process and its gradient, in two passes over the rows, block by block:
+//! the n × m kernel matrix is never stored.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::collapsed::{BoundAdjoint, CollapsedBound};
-use super::told::{KernelSums, WhitenedSums};
+use super::sufficient_statistics::{KernelSums, WhitenedSums};
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::fit::whitening::WhitenedInducing;
@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// Rows whose slopes one thread sums up in a row.
 const ROWS_PER_TASK: usize = 32;
 
-/// What a process is learnt from.
+/// The data of a process.
 #[derive(Clone, Copy)]
 pub(super) struct SparseData<'a> {
     pub x: &'a Table,
@@ -31,7 +31,7 @@ pub(super) struct SparseData<'a> {
     pub own_noise: Option<&'a [f64]>,
     /// The inducing points.
     pub points: &'a Table,
-    pub watch: RunControl<'a>,
+    pub control: RunControl<'a>,
 }
 
 /// Some of the rows.
@@ -53,7 +53,7 @@ impl SparseData<'_> {
 
     fn block(&self, rows: Range<usize>, noise: f64) -> DataBlock {
         let places: Vec<usize> = rows.clone().collect();
-        let weight = |i: usize| self.own_noise.map_or(1.0, |own| noise / (noise + own[i]));
+        let weight = |i: usize| self.own_noise.map_or(1.0, |row_noise| noise / (noise + row_noise[i]));
         DataBlock {
             x: self.x.select_rows(&places),
             y: self.y.select_rows(&places),
@@ -65,62 +65,70 @@ impl SparseData<'_> {
     /// O(m²) besides a block.
     pub fn collapsed(&self, kernel: &Kernel, noise: f64) -> Result<CollapsedBound> {
         let points = WhitenedInducing::new(kernel, self.points)?;
-        let mut told = WhitenedSums(KernelSums::zeros(self.points.rows(), self.y.cols()));
+        let mut statistics = WhitenedSums(KernelSums::zeros(self.points.rows(), self.y.cols()));
         for rows in self.blocks() {
-            self.watch.check_cancelled()?;
+            self.control.check_cancelled()?;
             let DataBlock { x, mut y, weights } = self.block(rows, noise);
-            let mut half = kernel.cross_gram(&x, self.points);
+            let mut whitened = kernel.cross_gram(&x, self.points);
             // Before they are summed up: sums of kernels lose the digits that whitening needs.
-            points.factor.solve_lower_right(&mut half);
+            points.factor.solve_lower_right(&mut whitened);
             let prior = dot(&kernel.diagonal(&x), &weights);
             let mut logs = 0.0;
             for (i, w) in weights.iter().enumerate().filter(|(_, w)| **w != 1.0) {
                 let root = w.sqrt();
-                half.row_mut(i).iter_mut().chain(y.row_mut(i)).for_each(|v| *v *= root);
+                whitened.row_mut(i).iter_mut().chain(y.row_mut(i)).for_each(|v| *v *= root);
                 logs += w.ln();
             }
-            told.add(&half, &y, prior, logs);
+            statistics.add(&whitened, &y, prior, logs);
         }
-        CollapsedBound::new(points, told, noise)
+        CollapsedBound::new(points, statistics, noise)
     }
 
     /// The bound's gradient in the kernel's parameters and the logarithm of the noise. Cost O(n m (d + m) +
-    /// m³) and O(n m) a parameter.
-    pub fn gradient(&self, kernel: &Kernel, noise: f64, at: &CollapsedBound) -> Result<Vec<f64>> {
-        let BoundAdjoint { rows: adjoint, points } = at.adjoint();
+    /// m³), and O(n m) for each parameter.
+    pub fn gradient(&self, kernel: &Kernel, noise: f64, bound: &CollapsedBound) -> Result<Vec<f64>> {
+        let BoundAdjoint { rows: adjoint, points } = bound.adjoint();
         let count = kernel.parameters().len();
-        let mut gradient = at.points.gram_gradient(kernel, self.points, points);
+        let mut gradient = bound.points.gram_gradient(kernel, self.points, points);
         gradient.push(0.0);
         for rows in self.blocks() {
-            self.watch.check_cancelled()?;
+            self.control.check_cancelled()?;
             let block = self.block(rows, noise);
             let cross = kernel.cross_gram(&block.x, self.points);
-            let means = cross.matmul(&at.alpha);
+            let means = cross.matmul(&bound.alpha);
             let mut slopes = cross.matmul(&adjoint);
             let t = self.y.cols() as f64;
             let shares = slopes.data_mut().par_chunks_mut(ROWS_PER_TASK * self.points.rows()).enumerate();
             let of_share = |scratch: &mut GradientScratch, (share, slopes): (usize, &mut [f64])| {
                 let isa = Isa::detect();
                 let mut sums = vec![0.0; count + 1];
-                for (i, by) in slopes.chunks_exact_mut(self.points.rows()).enumerate() {
+                for (i, row_gradient) in slopes.chunks_exact_mut(self.points.rows()).enumerate() {
                     let i = share * ROWS_PER_TASK + i;
                     let (row, y, mean) = (block.x.row(i), block.y.row(i), means.row(i));
                     let prior = kernel.eval(&row, &row);
-                    // What is expected of the squared error: that of the mean, and t times the variance of f.
-                    let error = dot(y, y) - 2.0 * dot(y, mean) + t * prior - dot(cross.row(i), by);
+                    // The expected squared error: that of the mean, and t times the variance of f.
+                    let error = dot(y, y) - 2.0 * dot(y, mean) + t * prior - dot(cross.row(i), row_gradient);
                     let precision = block.weights[i] / noise;
                     sums[count] += 0.5 * noise * precision * (error * precision - t);
                     for (o, y) in y.iter().enumerate() {
-                        by.iter_mut().enumerate().for_each(|(j, v)| *v += y * at.alpha[(j, o)]);
+                        row_gradient.iter_mut().enumerate().for_each(|(j, v)| *v += y * bound.alpha[(j, o)]);
                     }
-                    by.iter_mut().for_each(|v| *v *= precision);
-                    let all = Columns::of(self.points, 0);
-                    kernel.add_gradient(isa, all, &row, by, Some(cross.row(i)), scratch, &mut sums[..count]);
-                    let own = Columns::new(&row, 1, 0, 1);
+                    row_gradient.iter_mut().for_each(|v| *v *= precision);
+                    let all_points = Columns::from_row(self.points, 0);
+                    kernel.add_gradient(
+                        isa,
+                        all_points,
+                        &row,
+                        row_gradient,
+                        Some(cross.row(i)),
+                        scratch,
+                        &mut sums[..count],
+                    );
+                    let row_columns = Columns::new(&row, 1, 0, 1);
                     let of_prior = [-0.5 * t * precision];
                     kernel.add_gradient(
                         isa,
-                        own,
+                        row_columns,
                         &row,
                         &of_prior,
                         Some(&[prior]),
@@ -131,7 +139,8 @@ impl SparseData<'_> {
                 sums
             };
             // In the order of the rows, so that the sums do not depend on the number of threads.
-            let sums: Vec<Vec<f64>> = shares.map_init(|| GradientScratch::of(kernel), of_share).collect();
+            let sums: Vec<Vec<f64>> =
+                shares.map_init(|| GradientScratch::for_kernel(kernel), of_share).collect();
             sums.iter().for_each(|sums| gradient.iter_mut().zip(sums).for_each(|(g, s)| *g += s));
         }
         Ok(gradient)

@@ -1,15 +1,15 @@
-//! Sparse Gaussian process regression (Titsias 2009): what many rows tell a few inducing points.
+//! Sparse Gaussian process regression (Titsias 2009) with inducing points.
 
 mod collapsed;
 mod evidence;
-mod sums;
-mod told;
+mod posterior_from_statistics;
+mod sufficient_statistics;
 
 use collapsed::CollapsedBound;
 use evidence::SparseData;
-pub(crate) use sums::InducingLaplace;
-pub use sums::SparsePosterior;
-pub use told::KernelSums;
+pub(crate) use posterior_from_statistics::InducingLaplace;
+pub use posterior_from_statistics::SparsePosterior;
+pub use sufficient_statistics::KernelSums;
 
 use super::hyperparameter_search::{self as search, SearchOptions, SearchResult};
 use super::hyperparameters::TunedParameters;
@@ -17,23 +17,23 @@ use super::inducing::inducing_points;
 use super::target_scaling::{ScaledTargets, check_noise, check_row_noise};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
-/// Of more rows than these, so many are looked at when tuning, where nobody says.
+/// With more rows than this, tuning uses a sample of this size by default.
 const TUNING_ROWS: usize = 20_000;
 
 /// The inducing points, which stay where they are.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Landmarks {
-    /// So many, or as many as there are different rows, as [`inducing_points`](super::inducing_points)
-    /// chooses them with the seed.
+    /// This number of points, or the number of distinct rows if that is smaller, chosen by
+    /// [`inducing_points`](super::inducing_points) with the seed.
     Count(usize),
-    /// These: rows of the same columns.
+    /// These points: rows of the same columns.
     Points(Table),
 }
 
@@ -69,16 +69,17 @@ pub struct SparseGaussianProcess {
     pub row_noise: Option<Vec<f64>>,
     /// The inducing points.
     pub landmarks: Landmarks,
-    /// As [`GaussianProcess::normalize_y`](super::GaussianProcess::normalize_y).
+    /// Whether targets are scaled, as in
+    /// [`GaussianProcess::normalize_y`](super::GaussianProcess::normalize_y).
     pub normalize_y: bool,
-    /// What is tuned.
+    /// The hyperparameters that are tuned.
     pub tune: TunedParameters,
-    /// Of more rows than these, tuning looks at so many, drawn with the seed; the model is of all rows.
-    /// `None` for 20,000.
+    /// With more rows than this, tuning uses a sample of this size, drawn with the seed; the model is fitted
+    /// to all rows. `None` for 20,000.
     pub tuning_rows: Option<usize>,
-    /// As [`GaussianProcess::bounds`](super::GaussianProcess::bounds).
+    /// Bounds of the parameters, as in [`GaussianProcess::bounds`](super::GaussianProcess::bounds).
     pub bounds: Option<Vec<(f64, f64)>>,
-    /// Runs of the optimiser from random places within the bounds, besides the run from the start.
+    /// Runs of the optimiser from random points within the bounds, besides the run from the start.
     pub restarts: usize,
     /// Seed of these places, of the points and of the rows that tuning looks at. The result depends on it,
     /// but not on the number of threads.
@@ -92,7 +93,8 @@ pub struct SparseGpFit {
     /// [`noise`](Self::noise) are in these (squared) units too; several normalised ones have a
     /// [`scale`](PosteriorCovariance::scale) each.
     pub model: KernelExpansion,
-    /// What is besides the mean: `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹`, N the variances of the noise.
+    /// The posterior covariance: `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹`, where N holds the variances of the
+    /// noise.
     pub covariance: PosteriorCovariance,
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
@@ -101,7 +103,7 @@ pub struct SparseGpFit {
     /// No less than `log p(y)` (Titsias 2014, "Variational inference for Gaussian and determinantal point
     /// processes").
     pub upper: f64,
-    /// What was added to the diagonal of `K_ZZ`, in the kernel's units.
+    /// The jitter on the diagonal of `K_ZZ`, in the kernel's units.
     pub jitter: f64,
     /// The parameters used, in the order and on the scale of [`SparseGaussianProcess::parameters`].
     pub theta: Vec<f64>,
@@ -109,7 +111,7 @@ pub struct SparseGpFit {
     pub steps: usize,
     /// Evaluations of the bound, all runs together.
     pub evaluations: usize,
-    /// What to look at: parameters that ended at a bound, runs that failed.
+    /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
@@ -131,12 +133,12 @@ impl SparseGaussianProcess {
         }
     }
 
-    /// Names and starting values of what can be tuned, on the tuning scale: the kernel's parameters, then the
-    /// logarithm of the noise.
+    /// Names and starting values of the tunable parameters, on the tuning scale: the kernel's parameters,
+    /// then the logarithm of the noise.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = self.kernel.parameters();
-        all.push(Parameter { name: "noise".into(), log_value: self.noise.ln() });
-        all
+        let mut parameters = self.kernel.parameters();
+        parameters.push(Parameter { name: "noise".into(), log_value: self.noise.ln() });
+        parameters
     }
 
     /// Fits to `y` (rows × targets). For n rows of d columns and m points, cost O(n m (d + m) + m³), and when
@@ -148,22 +150,23 @@ impl SparseGaussianProcess {
     /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
     /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<SparseGpFit> {
-        self.fit_until(x, y, RunControl::nobody())
+        self.fit_until(x, y, RunControl::none())
     }
 
-    /// As [`fit`](Self::fit), a step an evaluation of the bound.
-    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, watch: RunControl<'_>) -> Result<SparseGpFit> {
+    /// Fits as [`fit`](Self::fit) does; each evaluation of the bound counts as one step of progress.
+    pub(super) fn fit_until(&self, x: &Table, y: &Matrix, control: RunControl<'_>) -> Result<SparseGpFit> {
         let targets = self.check(x, y)?;
         let points = self.points(x)?;
         let own_noise = self.row_noise.as_deref();
-        let all = SparseData { x, y: &targets.values, own_noise, points: &points, watch };
-        let found = self.search(all, targets.unit_variance)?;
-        let tuned = found.evaluations > 0;
-        let (kernel, noise) = if tuned { self.at(&found.theta) } else { (self.kernel.clone(), self.noise) };
+        let data = SparseData { x, y: &targets.values, own_noise, points: &points, control };
+        let result = self.search(data, targets.unit_variance)?;
+        let tuned = result.evaluations > 0;
+        let (kernel, noise) =
+            if tuned { self.at_theta(&result.theta) } else { (self.kernel.clone(), self.noise) };
         let (kernel, noise) = (targets.unit_variance * kernel, targets.unit_variance * noise);
         super::check_range(&kernel, x)?;
         let SparsePosterior { mut coef, mut covariance, lower, upper, jitter } =
-            all.collapsed(&kernel, noise)?.posterior()?;
+            data.collapsed(&kernel, noise)?.posterior()?;
         for j in 0..points.rows() {
             coef.row_mut(j).iter_mut().zip(&targets.per_output_scale).for_each(|(a, s)| *a *= s);
         }
@@ -172,27 +175,29 @@ impl SparseGaussianProcess {
         covariance.scale.clone_from(&targets.per_output_scale);
         let mut model = KernelExpansion::new(kernel, points, coef, targets.center)?;
         model.model_card = vec![
-            Fact::new("model", "sparse Gaussian process regression"),
-            Fact::new("landmarks", model.support_points.rows()),
-            Fact::measured("noise", noise),
+            CardEntry::new("model", "sparse Gaussian process regression"),
+            CardEntry::new("landmarks", model.support_points.rows()),
+            CardEntry::measured("noise", noise),
         ];
         if targets.unit_variance != 1.0 {
             // Both the units of the kernel and those in which the noise is given.
             model.model_card[2].name = "noise, in squared units of the target".into();
-            let given = noise / targets.unit_variance;
-            model.model_card.push(Fact::measured("noise, in units of the standardised target", given));
+            let standardised_noise = noise / targets.unit_variance;
+            model
+                .model_card
+                .push(CardEntry::measured("noise, in units of the standardised target", standardised_noise));
         }
         if own_noise.is_some() {
-            model.model_card.push(Fact::new("noise of single rows", "given"));
+            model.model_card.push(CardEntry::new("noise of single rows", "given"));
         }
-        model.model_card.push(Fact::measured("log marginal likelihood, at least", lower));
-        model.model_card.push(Fact::measured("log marginal likelihood, at most", upper));
-        model.model_card.push(Fact::measured("jitter", jitter));
+        model.model_card.push(CardEntry::measured("log marginal likelihood, at least", lower));
+        model.model_card.push(CardEntry::measured("log marginal likelihood, at most", upper));
+        model.model_card.push(CardEntry::measured("jitter", jitter));
         if tuned && self.tuning_rows() < x.rows() {
-            model.model_card.push(Fact::new("rows that tuning looked at", self.tuning_rows()));
+            model.model_card.push(CardEntry::new("rows that tuning looked at", self.tuning_rows()));
         }
-        model.model_card.extend(found.facts(tuned.then_some(self.restarts)));
-        let SearchResult { theta, steps, evaluations, warnings, .. } = found;
+        model.model_card.extend(result.facts(tuned.then_some(self.restarts)));
+        let SearchResult { theta, steps, evaluations, warnings, .. } = result;
         Ok(SparseGpFit {
             model,
             covariance,
@@ -216,39 +221,42 @@ impl SparseGaussianProcess {
     pub fn evidence_lower_bound(&self, x: &Table, y: &Matrix, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let targets = self.check(x, y)?;
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let (own_noise, watch) = (self.row_noise.as_deref(), RunControl::nobody());
-        let rows = SparseData { x, y: &targets.values, own_noise, points: &self.points(x)?, watch };
+        let (own_noise, control) = (self.row_noise.as_deref(), RunControl::none());
+        let rows = SparseData { x, y: &targets.values, own_noise, points: &self.points(x)?, control };
         let (value, gradient) = self.evidence(rows, targets.unit_variance, theta)?;
         Ok((value - targets.log_density_shift(), gradient))
     }
 
-    /// The best parameters, by some of the rows.
-    fn search(&self, all: SparseData<'_>, variance: f64) -> Result<SearchResult> {
+    /// The best parameters, on all rows or on a sample of them.
+    fn search(&self, data: SparseData<'_>, variance: f64) -> Result<SearchResult> {
         let parameters = self.parameters();
         let free = self.tune.free(parameters.len());
-        let some = (!free.is_empty() && self.tuning_rows() < all.x.rows()).then(|| {
-            let places = all.x.sample_rows(self.tuning_rows(), self.seed);
-            let own_noise = all.own_noise.map(|own| places.iter().map(|&i| own[i]).collect::<Vec<f64>>());
-            (all.x.select_rows(&places), all.y.select_rows(&places), own_noise)
+        let sample = (!free.is_empty() && self.tuning_rows() < data.x.rows()).then(|| {
+            let places = data.x.sample_rows(self.tuning_rows(), self.seed);
+            let own_noise =
+                data.own_noise.map(|row_noise| places.iter().map(|&i| row_noise[i]).collect::<Vec<f64>>());
+            (data.x.select_rows(&places), data.y.select_rows(&places), own_noise)
         });
-        let rows = match &some {
-            None => all,
-            Some((x, y, own_noise)) => SparseData { x, y, own_noise: own_noise.as_deref(), ..all },
+        let rows = match &sample {
+            None => data,
+            Some((x, y, own_noise)) => SparseData { x, y, own_noise: own_noise.as_deref(), ..data },
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
-        search::maximise(&parameters, free, search, rows.watch, |theta| self.evidence(rows, variance, theta))
+        search::maximise(&parameters, free, search, rows.control, |theta| {
+            self.evidence(rows, variance, theta)
+        })
     }
 
     fn evidence(&self, rows: SparseData<'_>, variance: f64, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let (kernel, noise) = self.at(theta);
+        let (kernel, noise) = self.at_theta(theta);
         let (kernel, noise) = (variance * kernel, variance * noise);
         super::check_range(&kernel, rows.x)?;
-        let at: CollapsedBound = rows.collapsed(&kernel, noise)?;
-        Ok((at.value, rows.gradient(&kernel, noise, &at)?))
+        let bound: CollapsedBound = rows.collapsed(&kernel, noise)?;
+        Ok((bound.value, rows.gradient(&kernel, noise, &bound)?))
     }
 
-    fn at(&self, theta: &[f64]) -> (Kernel, f64) {
+    fn at_theta(&self, theta: &[f64]) -> (Kernel, f64) {
         let (kernel, noise) = theta.split_at(theta.len() - 1);
         (self.kernel.with_parameters(kernel), noise[0].exp())
     }
@@ -261,7 +269,7 @@ impl SparseGaussianProcess {
         match &self.landmarks {
             Landmarks::Count(count) => inducing_points(x, *count, self.seed),
             Landmarks::Points(points) if points.rows() == 0 => {
-                Err(Error::TooFew { what: "the table of landmarks".into(), needed: 1, unit: "row is" })
+                Err(Error::TooFew { subject: "the table of landmarks".into(), needed: 1, unit: "row is" })
             }
             Landmarks::Points(points) => points.align_to(x.columns()),
         }
@@ -284,6 +292,6 @@ impl SparseGaussianProcess {
 impl SparseGpFit {
     /// The posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
-        Posterior::of(&self.model, &self.covariance)
+        Posterior::new_unchecked(&self.model, &self.covariance)
     }
 }

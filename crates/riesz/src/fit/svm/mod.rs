@@ -22,11 +22,11 @@ pub use svr::{SupportVectorRegressor, SvrFit};
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
-/// What to do about a fit that stopped early.
+/// The remedy for a fit that stopped early.
 const UNCONVERGED_REMEDY: &str = "standardise the columns, lower C, raise tol or raise max_iter";
 /// LIBSVM's default stopping tolerance.
 const TOLERANCE: f64 = 1e-3;
-/// Of a working set: 200 MB, LIBSVM's and scikit-learn's default cache.
+/// The size of a working set: 200 MB, LIBSVM's and scikit-learn's default cache.
 const CACHE_BYTES: usize = 200 << 20;
 
 /// Checks the tolerance: below 1e-12, rounding of the gradient is mistaken for violation.

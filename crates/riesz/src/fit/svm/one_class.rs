@@ -4,9 +4,9 @@ use super::solver::{Problem, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, check_tolerance, support_vectors};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
+use crate::model_card::CardEntry;
 use crate::table::Table;
 
 /// Where the rows are dense: `min ½‖f‖² - ρ ν n + Σ_i max(0, ρ - f(x_i))`, in LIBSVM's scaling (β from 0 to
@@ -76,7 +76,7 @@ impl OneClassSupportVector {
             lower: vec![0.0; n],
             upper: vec![1.0; n],
             start: (0..n).map(|r| (total - r as f64).clamp(0.0, 1.0)).collect(),
-            stop: RunControl::nobody().stop,
+            stop: RunControl::none().stop,
         };
         let settings = SolverSettings {
             tolerance: self.tolerance,
@@ -96,10 +96,10 @@ impl OneClassSupportVector {
             link: Link::Vote,
             classes: vec!["-1".into(), "1".into()],
             model_card: vec![
-                Fact::new("model", "one-class support vector machine"),
-                Fact::new("nu", self.nu),
-                Fact::new("support vectors", format!("{} of {n} rows", support.len())),
-                Fact::new("svm_type", "one_class"),
+                CardEntry::new("model", "one-class support vector machine"),
+                CardEntry::new("nu", self.nu),
+                CardEntry::new("support vectors", format!("{} of {n} rows", support.len())),
+                CardEntry::new("svm_type", "one_class"),
             ],
         };
         model.validate()?;

@@ -12,50 +12,60 @@ use crate::simd::{Isa, LANES, Simd, dispatch, fma};
 /// Stands in for a curvature that is not positive, as in LIBSVM.
 const TAU: f64 = 1e-12;
 
-/// Moves pairs of variables, with gram matrix `gram`, until none violates optimality by `target`, or until so
-/// many steps are taken. Returns the steps. Cost O(steps · n).
+/// Moves pairs of variables, with gram matrix `gram`, until none violates optimality by `target`, or until
+/// `limit` steps are done. Returns the number of steps. Cost O(steps · n).
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
 pub(super) fn solve_smo(
-    all: &mut Variables,
+    variables: &mut Variables,
     gram: &[f64],
     target: f64,
     limit: usize,
     stop: &AtomicBool,
 ) -> Result<usize> {
-    let (isa, n) = (Isa::detect(), all.len());
+    let (isa, n) = (Isa::detect(), variables.len());
     let row = |r: usize| &gram[r * n..(r + 1) * n];
-    let (mut value, mut i) = least(isa, &all.gradient, &all.up_gain);
+    let (mut value, mut i) = min_with_index(isa, &variables.gradient, &variables.up_gain);
     for steps in 0..limit {
         check_cancelled(stop)?;
-        let own = all.diagonal[i];
-        let choice = best_partner(isa, &all.gradient, &all.down_gain, &all.diagonal, row(i), value, own);
+        let diagonal_entry = variables.diagonal[i];
+        let choice = best_partner(
+            isa,
+            &variables.gradient,
+            &variables.down_gain,
+            &variables.diagonal,
+            row(i),
+            value,
+            diagonal_entry,
+        );
         let violated = choice.gap >= target && choice.gap < f64::INFINITY;
         if value == f64::INFINITY || !violated {
             return Ok(steps);
         }
         let j = choice.row;
-        let (change_i, change_j) = step(all, i, j, row(i)[j]);
-        (value, i) = update(isa, &mut all.gradient, &all.up_gain, row(i), row(j), change_i, change_j);
+        let (change_i, change_j) = step(variables, i, j, row(i)[j]);
+        (value, i) =
+            update(isa, &mut variables.gradient, &variables.up_gain, row(i), row(j), change_i, change_j);
     }
     Ok(limit)
 }
 
-/// Moves β_i up and β_j down as far as the pair's problem says, given their kernel value; returns the two
+/// Moves β_i up and β_j down as far as the pair's problem allows, given their kernel value; returns the two
 /// changes.
-fn step(all: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f64) {
-    let slope = (all.gradient[j] + all.down_gain[j]) - (all.gradient[i] + all.up_gain[i]);
-    let curvature = all.diagonal[i] + all.diagonal[j] - 2.0 * between;
+fn step(variables: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f64) {
+    let slope =
+        (variables.gradient[j] + variables.down_gain[j]) - (variables.gradient[i] + variables.up_gain[i]);
+    let curvature = variables.diagonal[i] + variables.diagonal[j] - 2.0 * between;
     let wanted = slope / if curvature > 0.0 { curvature } else { TAU };
-    let kink = all.epsilon > 0.0;
-    let (old_i, old_j) = (all.beta[i], all.beta[j]);
-    let end_i = if kink && old_i < 0.0 { all.upper[i].min(0.0) } else { all.upper[i] };
-    let end_j = if kink && old_j > 0.0 { all.lower[j].max(0.0) } else { all.lower[j] };
+    let kink = variables.epsilon > 0.0;
+    let (old_i, old_j) = (variables.beta[i], variables.beta[j]);
+    let end_i = if kink && old_i < 0.0 { variables.upper[i].min(0.0) } else { variables.upper[i] };
+    let end_j = if kink && old_j > 0.0 { variables.lower[j].max(0.0) } else { variables.lower[j] };
     let step = wanted.min(end_i - old_i).min(old_j - end_j);
-    all.set_value(i, if step == end_i - old_i { end_i } else { old_i + step });
-    all.set_value(j, if step == old_j - end_j { end_j } else { old_j - step });
-    (all.beta[i] - old_i, all.beta[j] - old_j)
+    variables.set_value(i, if step == end_i - old_i { end_i } else { old_i + step });
+    variables.set_value(j, if step == old_j - end_j { end_j } else { old_j - step });
+    (variables.beta[i] - old_i, variables.beta[j] - old_j)
 }
 
 /// The step down chosen for a step up, and the largest violation among all pairs.
@@ -79,24 +89,24 @@ fn least_of(lanes: [f64; LANES]) -> f64 {
     lanes.into_iter().fold(f64::INFINITY, |a, b| if b < a { b } else { a })
 }
 
-/// The least `gradient + up`, and the first place that has it.
+/// The smallest `gradient + up`, and the first index that attains it.
 #[inline(always)]
 fn least_body<V: Simd>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
-    let (mut value, mut at) = (f64::INFINITY, 0);
+    let (mut value, mut min_block) = (f64::INFINITY, 0);
     for (block, (g, u)) in gradient.chunks(BLOCK).zip(up.chunks(BLOCK)).enumerate() {
-        let least = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
-        if least < value {
-            (value, at) = (least, block);
+        let block_min = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
+        if block_min < value {
+            (value, min_block) = (block_min, block);
         }
     }
-    (value, first_equal(gradient, up, at, value))
+    (value, first_equal(gradient, up, min_block, value))
 }
 
 #[inline(always)]
 fn first_equal(gradient: &[f64], up: &[f64], block: usize, value: f64) -> usize {
     let from = block * BLOCK;
-    let found = gradient[from..].iter().zip(&up[from..]).position(|(g, u)| g + u == value);
-    from + found.unwrap_or(0)
+    let offset = gradient[from..].iter().zip(&up[from..]).position(|(g, u)| g + u == value);
+    from + offset.unwrap_or(0)
 }
 
 /// `gradient += change_i row_i + change_j row_j`, and [`least_body`] of the result in the same pass.
@@ -109,7 +119,7 @@ fn update_body<V: Simd>(
     change_i: f64,
     change_j: f64,
 ) -> (f64, usize) {
-    let (mut value, mut at) = (f64::INFINITY, 0);
+    let (mut value, mut min_block) = (f64::INFINITY, 0);
     let blocks = gradient.chunks_mut(BLOCK).zip(up.chunks(BLOCK));
     let blocks = blocks.zip(row_i.chunks(BLOCK).zip(row_j.chunks(BLOCK)));
     for (block, ((g, u), (ki, kj))) in blocks.enumerate() {
@@ -129,12 +139,12 @@ fn update_body<V: Simd>(
             g_rest[l] = fma::<V>(change_j, j_rest[l], fma::<V>(change_i, i_rest[l], g_rest[l]));
             track_min(&mut best, l, g_rest[l] + u_rest[l]);
         }
-        let least = least_of(best);
-        if least < value {
-            (value, at) = (least, block);
+        let block_min = least_of(best);
+        if block_min < value {
+            (value, min_block) = (block_min, block);
         }
     }
-    (value, first_equal(gradient, up, at, value))
+    (value, first_equal(gradient, up, min_block, value))
 }
 
 /// The row of largest `(violation)² / curvature` with `value`, and the largest violation.
@@ -155,7 +165,7 @@ fn best_partner_body<V: Simd>(
         let negative = if excess < 0.0 { excess } else { 0.0 };
         (excess, -(negative * negative) / curvature)
     };
-    let (mut most, mut at, mut gap) = (0.0, None, f64::INFINITY);
+    let (mut best_gain, mut best_block, mut gap) = (0.0, None, f64::INFINITY);
     let blocks = gradient.chunks(BLOCK).zip(down.chunks(BLOCK));
     let blocks = blocks.zip(diagonal.chunks(BLOCK).zip(row_i.chunks(BLOCK)));
     for (block, ((g, d), (k, r))) in blocks.enumerate() {
@@ -180,14 +190,14 @@ fn best_partner_body<V: Simd>(
         }
         gap = least_of(gaps).min(gap);
         let best = least_of(best);
-        if best < most {
-            (most, at) = (best, Some(block));
+        if best < best_gain {
+            (best_gain, best_block) = (best, Some(block));
         }
     }
     let parts =
         |from: usize| (from..gradient.len()).map(|s| (s, gradient[s], down[s], diagonal[s], row_i[s]));
-    let row = match at {
-        Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == most),
+    let row = match best_block {
+        Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == best_gain),
         // No violation, or gains too small for a double: then the largest violation decides.
         None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == gap),
     };
@@ -195,7 +205,7 @@ fn best_partner_body<V: Simd>(
 }
 
 dispatch! {
-    fn least(gradient: &[f64], up: &[f64]) -> (f64, usize) = least_body::<V>
+    fn min_with_index(gradient: &[f64], up: &[f64]) -> (f64, usize) = least_body::<V>
 }
 dispatch! {
     fn update(

@@ -12,7 +12,7 @@
 //! update, and regression needs one variable a row where the textbook has two: the kink of ε|β| at 0 is a
 //! breakpoint at which a step ends. Candidate steps and stopping rule are those of LIBSVM's formulation.
 //!
-//! Over and over a working set is chosen, its gram matrix computed, the problem solved on it pair by pair,
+//! Repeatedly a working set is chosen, its gram matrix computed, the problem solved on it pair by pair,
 //! and all gradients brought up to date by kernel values that are computed and added up at once (Joachims
 //! 1999; Wen et al., ThunderSVM, JMLR 2018). A set grows with the number of free coefficients, so that
 //! towards the end it holds them all. Rows whose coefficient is at a bound, with a gradient that keeps it
@@ -31,10 +31,10 @@ use crate::table::Table;
 
 /// Rows of a working set beside the free ones and a quarter as many, where memory allows.
 const SET: usize = 512;
-/// The least size whatever memory allows: on sets of a few rows steps are hardly better than the steepest,
-/// and slow.
-const LEAST: usize = 64;
-/// A working set is solved until its violation is this share of what it was.
+/// The smallest size of a working set whatever memory allows: with few rows steps are hardly better than the
+/// steepest descent, and slow.
+const MIN_SET_SIZE: usize = 64;
+/// A working set is solved until its violation is this share of the initial one.
 const INNER: f64 = 0.2;
 
 /// A dual problem.
@@ -53,7 +53,7 @@ pub(super) struct Problem<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// How to solve it.
+/// Settings of the solver.
 #[derive(Clone, Copy)]
 pub(super) struct SolverSettings {
     pub(super) tolerance: f64,
@@ -92,19 +92,19 @@ struct Solver<'a> {
     settings: SolverSettings,
     stop: &'a AtomicBool,
     linear: Vec<f64>,
-    all: Variables,
+    variables: Variables,
     points: Points<'a>,
     /// Columns of the table.
     width: usize,
-    /// The rows that are worked on, ascending.
+    /// The active rows, ascending.
     active: Vec<usize>,
-    aside: Option<Aside<'a>>,
+    shrunk: Option<ShrunkState<'a>>,
     set: WorkingSet,
 }
 
-/// What it takes to work on some rows only.
-struct Aside<'a> {
-    /// The points of the rows that are worked on.
+/// The state for work on a subset of the rows.
+struct ShrunkState<'a> {
+    /// The points of the active rows.
     active: Points<'a>,
     /// The coefficients when the first rows were set aside, and the gradient of all rows then.
     beta: Vec<f64>,
@@ -118,7 +118,7 @@ impl<'a> Solver<'a> {
         if diagonal.iter().any(|k| !k.is_finite()) {
             return Err(overflow());
         }
-        let mut all = Variables {
+        let mut variables = Variables {
             epsilon: problem.epsilon,
             lower: problem.lower,
             upper: problem.upper,
@@ -128,26 +128,26 @@ impl<'a> Solver<'a> {
             down_gain: vec![0.0; n],
             diagonal,
         };
-        (0..n).for_each(|r| all.set_value(r, all.beta[r]));
+        (0..n).for_each(|r| variables.set_value(r, variables.beta[r]));
         let mut solver = Self {
             settings,
             stop: problem.stop,
             linear: problem.linear,
-            all,
+            variables,
             points: Points::new(problem.kernel, problem.x),
             width: problem.x.width(),
             active: (0..n).collect(),
-            aside: None,
+            shrunk: None,
             set: WorkingSet::new(n),
         };
-        let start: Vec<usize> = (0..n).filter(|&r| solver.all.beta[r] != 0.0).collect();
-        let beta: Vec<f64> = start.iter().map(|&r| solver.all.beta[r]).collect();
+        let start: Vec<usize> = (0..n).filter(|&r| solver.variables.beta[r] != 0.0).collect();
+        let beta: Vec<f64> = start.iter().map(|&r| solver.variables.beta[r]).collect();
         solver.add_to_gradient(&start, &beta)?;
         Ok(solver)
     }
 
     fn run(mut self) -> Result<Solution> {
-        let n = self.all.len();
+        let n = self.variables.len();
         let limit = self.settings.max_iterations.unwrap_or_else(|| 10_000_000.max(n.saturating_mul(100)));
         let tolerance = self.settings.tolerance;
         // The gram matrices of the last set and the next are in memory at once, and some copies of its rows.
@@ -156,11 +156,11 @@ impl<'a> Solver<'a> {
         let (mut iterations, mut rechecked) = (0, false);
         let converged = loop {
             check_cancelled(self.stop)?;
-            let (low, high) = self.all.violation_bounds(&self.active);
+            let (low, high) = self.variables.violation_bounds(&self.active);
             let gap = high - low;
             // Near the end rows that were set aside too early are found while there is time; at the end all
             // are.
-            if self.aside.is_some() && (gap < tolerance || gap < 10.0 * tolerance && !rechecked) {
+            if self.shrunk.is_some() && (gap < tolerance || gap < 10.0 * tolerance && !rechecked) {
                 rechecked = true;
                 self.take_back()?;
                 continue;
@@ -175,15 +175,15 @@ impl<'a> Solver<'a> {
             if self.settings.shrinking {
                 self.set_aside(low, high);
             }
-            let free = self.active.iter().filter(|&&r| self.all.is_free(r)).count();
-            let size = (free + free / 4 + SET).min(largest.max(LEAST)).min(self.active.len());
-            self.set.reselect(&self.all, &self.active, (low, high), size, &self.points, self.stop)?;
+            let free = self.active.iter().filter(|&&r| self.variables.is_free(r)).count();
+            let size = (free + free / 4 + SET).min(largest.max(MIN_SET_SIZE)).min(self.active.len());
+            self.set.reselect(&self.variables, &self.active, (low, high), size, &self.points, self.stop)?;
             if self.set.gram.iter().any(|k| !k.is_finite()) {
                 return Err(overflow());
             }
-            let whole = self.set.rows.len() == self.active.len();
-            let target = if whole { tolerance } else { (INNER * gap).max(0.5 * tolerance) };
-            let mut inner = self.all.select(&self.set.rows);
+            let is_whole_problem = self.set.rows.len() == self.active.len();
+            let target = if is_whole_problem { tolerance } else { (INNER * gap).max(0.5 * tolerance) };
+            let mut inner = self.variables.select(&self.set.rows);
             let steps = solve_smo(&mut inner, &self.set.gram, target, limit - iterations, self.stop)?;
             if steps == 0 {
                 return Err(overflow());
@@ -192,7 +192,7 @@ impl<'a> Solver<'a> {
             self.take_over(&inner)?;
         };
         if !converged && !self.settings.keep_unfinished {
-            let (low, high) = self.all.violation_bounds(&self.active);
+            let (low, high) = self.variables.violation_bounds(&self.active);
             return Err(Error::NotConverged {
                 method: "the support vector solver (SMO)",
                 iterations,
@@ -207,11 +207,11 @@ impl<'a> Solver<'a> {
     fn take_over(&mut self, inner: &Variables) -> Result<()> {
         let (mut moved, mut changes) = (Vec::new(), Vec::new());
         for (&r, &beta) in self.set.rows.iter().zip(&inner.beta) {
-            let change = beta - self.all.beta[r];
+            let change = beta - self.variables.beta[r];
             if change != 0.0 {
                 moved.push(r);
                 changes.push(change);
-                self.all.set_value(r, beta);
+                self.variables.set_value(r, beta);
             }
         }
         self.add_to_gradient(&moved, &changes)
@@ -219,52 +219,53 @@ impl<'a> Solver<'a> {
 
     /// Adds `Σ changes k(·, moved)` to the gradient of the active rows.
     fn add_to_gradient(&mut self, moved: &[usize], changes: &[f64]) -> Result<()> {
-        let active = self.aside.as_ref().map_or(&self.points, |aside| &aside.active);
+        let active = self.shrunk.as_ref().map_or(&self.points, |shrunk| &shrunk.active);
         let sums = active.sums(&self.points.select(moved), changes, self.stop)?;
         for (&r, sum) in self.active.iter().zip(sums) {
-            self.all.gradient[r] += sum;
-            if !self.all.gradient[r].is_finite() {
+            self.variables.gradient[r] += sum;
+            if !self.variables.gradient[r].is_finite() {
                 return Err(overflow());
             }
         }
         Ok(())
     }
 
-    /// Sets aside the rows that no violating pair can contain, if they are enough to be worth the copies.
+    /// Shrinks: sets aside the rows that no violating pair can contain, if they are enough to justify the
+    /// copies.
     fn set_aside(&mut self, low: f64, high: f64) {
         // A step up from above every step down gains nothing with any partner, and the reverse.
-        let idle = |r: usize| self.all.up_gradient(r) > high && self.all.down_gradient(r) < low;
+        let idle = |r: usize| self.variables.up_gradient(r) > high && self.variables.down_gradient(r) < low;
         let busy: Vec<usize> = self.active.iter().copied().filter(|&r| !idle(r)).collect();
         if 10 * busy.len() > 9 * self.active.len() {
             return;
         }
         let active = self.points.select(&busy);
         self.active = busy;
-        match &mut self.aside {
-            Some(aside) => aside.active = active,
+        match &mut self.shrunk {
+            Some(shrunk) => shrunk.active = active,
             None => {
-                let (beta, gradient) = (self.all.beta.clone(), self.all.gradient.clone());
-                self.aside = Some(Aside { active, beta, gradient });
+                let (beta, gradient) = (self.variables.beta.clone(), self.variables.gradient.clone());
+                self.shrunk = Some(ShrunkState { active, beta, gradient });
             }
         }
     }
 
-    /// Takes all rows back. The gradient of those that were set aside follows from what it was and the
+    /// Activates all rows. The gradient of the rows that were set aside follows from its old value and the
     /// coefficients that changed since.
     fn take_back(&mut self) -> Result<()> {
-        let Some(aside) = self.aside.take() else { return Ok(()) };
-        let n = self.all.len();
+        let Some(shrunk) = self.shrunk.take() else { return Ok(()) };
+        let n = self.variables.len();
         let mut idle = vec![true; n];
         self.active.iter().for_each(|&r| idle[r] = false);
         let idle: Vec<usize> = (0..n).filter(|&r| idle[r]).collect();
-        let moved: Vec<usize> = (0..n).filter(|&r| self.all.beta[r] != aside.beta[r]).collect();
-        let changes: Vec<f64> = moved.iter().map(|&r| self.all.beta[r] - aside.beta[r]).collect();
-        idle.iter().for_each(|&r| self.all.gradient[r] = aside.gradient[r]);
+        let moved: Vec<usize> = (0..n).filter(|&r| self.variables.beta[r] != shrunk.beta[r]).collect();
+        let changes: Vec<f64> = moved.iter().map(|&r| self.variables.beta[r] - shrunk.beta[r]).collect();
+        idle.iter().for_each(|&r| self.variables.gradient[r] = shrunk.gradient[r]);
         // They alone are worked on for as long as that takes.
         let active = self.points.select(&idle);
-        (self.active, self.aside) = (idle, Some(Aside { active, ..aside }));
+        (self.active, self.shrunk) = (idle, Some(ShrunkState { active, ..shrunk }));
         self.add_to_gradient(&moved, &changes)?;
-        (self.active, self.aside) = ((0..n).collect(), None);
+        (self.active, self.shrunk) = ((0..n).collect(), None);
         Ok(())
     }
 
@@ -273,18 +274,19 @@ impl<'a> Solver<'a> {
         // the optimum, or the middle of the interval of multipliers.
         let (mut sum, mut free) = (0.0, 0_usize);
         let mut objective = 0.0;
-        for r in 0..self.all.len() {
-            let beta = self.all.beta[r];
-            objective += 0.5 * beta * (self.all.gradient[r] + self.linear[r]) + self.all.epsilon * beta.abs();
-            if self.all.is_free(r) {
-                sum += self.all.up_gradient(r);
+        for r in 0..self.variables.len() {
+            let beta = self.variables.beta[r];
+            objective += 0.5 * beta * (self.variables.gradient[r] + self.linear[r])
+                + self.variables.epsilon * beta.abs();
+            if self.variables.is_free(r) {
+                sum += self.variables.up_gradient(r);
                 free += 1;
             }
         }
         let rho = if free > 0 {
             sum / free as f64
         } else {
-            let (low, high) = self.all.violation_bounds(&self.active);
+            let (low, high) = self.variables.violation_bounds(&self.active);
             match (low.is_finite(), high.is_finite()) {
                 (true, true) => 0.5 * (low + high),
                 (true, false) => low,
@@ -292,13 +294,13 @@ impl<'a> Solver<'a> {
                 (false, false) => 0.0,
             }
         };
-        Solution { beta: self.all.beta, intercept: -rho, iterations, converged, objective }
+        Solution { beta: self.variables.beta, intercept: -rho, iterations, converged, objective }
     }
 }
 
 fn overflow() -> Error {
     Error::Overflow {
-        what: "the gram matrix".into(),
+        subject: "the gram matrix".into(),
         remedy: "the kernel is too large at these rows: standardise the columns or lower the degree",
     }
 }

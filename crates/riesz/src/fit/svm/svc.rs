@@ -7,7 +7,6 @@ use rayon::prelude::*;
 use super::solver::{Problem, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits};
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::fit::cross_validation::ClassScore;
@@ -19,6 +18,7 @@ use crate::fit::task::{
 use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
+use crate::model_card::CardEntry;
 use crate::table::Table;
 
 /// Support vector classification, by name. Its price of errors is chosen by the accuracy on folds.
@@ -64,9 +64,9 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let strata = rows_by_class(labels, classes.len(), &weights);
     run_refits(task, fitted, fit.support, strata, 1.0, |counts| {
         let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
-        let own = SupportVectorClassifier { sample_weight: Some(weights), ..estimator.clone() };
-        let fit = own.fit_until(task.x, labels, classes, &task.stop)?;
-        Ok(BootstrapRefit::of(fit.support, fit.model, fit.converged))
+        let refit_estimator = SupportVectorClassifier { sample_weight: Some(weights), ..estimator.clone() };
+        let fit = refit_estimator.fit_until(task.x, labels, classes, &task.stop)?;
+        Ok(BootstrapRefit::from_model(fit.support, fit.model, fit.converged))
     })
 }
 
@@ -149,7 +149,7 @@ impl SupportVectorClassifier {
         self.fit_until(x, labels, classes, &AtomicBool::new(false))
     }
 
-    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    /// Fits as [`fit`](Self::fit) does; [`Error::Interrupted`] soon after `stop` is set.
     fn fit_until(
         &self,
         x: &Table,
@@ -183,15 +183,15 @@ impl SupportVectorClassifier {
             .map(|&(positive, negative)| {
                 let rows: Vec<usize> = members[positive].iter().chain(&members[negative]).copied().collect();
                 let first_negative = members[positive].len();
-                let sign = |at: usize| if at < first_negative { 1.0 } else { -1.0 };
-                let bound = |at: usize| sign(at) * bounds[rows[at]];
+                let sign = |index: usize| if index < first_negative { 1.0 } else { -1.0 };
+                let bound = |index: usize| sign(index) * bounds[rows[index]];
                 let problem = Problem {
                     kernel: &self.kernel,
                     x: &x.select_rows(&rows),
-                    linear: (0..rows.len()).map(|at| -sign(at)).collect(),
+                    linear: (0..rows.len()).map(|index| -sign(index)).collect(),
                     epsilon: 0.0,
-                    lower: (0..rows.len()).map(|at| bound(at).min(0.0)).collect(),
-                    upper: (0..rows.len()).map(|at| bound(at).max(0.0)).collect(),
+                    lower: (0..rows.len()).map(|index| bound(index).min(0.0)).collect(),
+                    upper: (0..rows.len()).map(|index| bound(index).max(0.0)).collect(),
                     start: vec![0.0; rows.len()],
                     stop,
                 };
@@ -222,9 +222,9 @@ impl SupportVectorClassifier {
             link: Link::Vote,
             classes: classes.to_vec(),
             model_card: vec![
-                Fact::new("model", "support vector classifier"),
-                Fact::new("c", self.c),
-                Fact::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
+                CardEntry::new("model", "support vector classifier"),
+                CardEntry::new("c", self.c),
+                CardEntry::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
             ],
         };
         model.validate()?;

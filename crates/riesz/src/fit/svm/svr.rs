@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits};
 use crate::fit::grid_search::{C_GRID, GridSearch};
 use crate::fit::task::{
@@ -16,6 +15,7 @@ use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
@@ -61,7 +61,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let fit = estimator.fit_until(task.x, &y, &task.stop)?;
     let mut model = fit.model;
     model.rescale(scale, center);
-    let unit = Fact::measured("unit of the target", scale);
+    let unit = CardEntry::measured("unit of the target", scale);
     let model = with_card_entries(model, std::iter::once(unit).chain(chosen.facts));
     let fitted = FittedModel {
         warnings: chosen.warnings,
@@ -74,9 +74,9 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let drawn = (0..y.len()).filter(|&r| weights[r] > 0.0).collect();
     run_refits(task, fitted, fit.support, vec![drawn], scale, |counts| {
         let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
-        let own = SupportVectorRegressor { sample_weight: Some(weights), ..estimator.clone() };
-        let fit = own.fit_until(task.x, &y, &task.stop)?;
-        Ok(BootstrapRefit::of(fit.support, fit.model, fit.converged))
+        let refit_estimator = SupportVectorRegressor { sample_weight: Some(weights), ..estimator.clone() };
+        let fit = refit_estimator.fit_until(task.x, &y, &task.stop)?;
+        Ok(BootstrapRefit::from_model(fit.support, fit.model, fit.converged))
     })
 }
 
@@ -147,7 +147,7 @@ impl SupportVectorRegressor {
         self.fit_until(x, y, &AtomicBool::new(false))
     }
 
-    /// As [`fit`](Self::fit); [`Error::Interrupted`] soon after `stop` is set.
+    /// Fits as [`fit`](Self::fit) does; [`Error::Interrupted`] soon after `stop` is set.
     fn fit_until(&self, x: &Table, y: &[f64], stop: &AtomicBool) -> Result<SvrFit> {
         crate::fit::check(x, y.len(), 1)?;
         self.kernel.validate(x.width())?;
@@ -195,10 +195,10 @@ impl SupportVectorRegressor {
         let mut model =
             KernelExpansion::new(self.kernel.clone(), x.select_rows(&support), coef, vec![intercept])?;
         model.model_card = vec![
-            Fact::new("model", "support vector regression"),
-            Fact::new("c", self.c),
-            Fact::new("epsilon", self.epsilon),
-            Fact::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
+            CardEntry::new("model", "support vector regression"),
+            CardEntry::new("c", self.c),
+            CardEntry::new("epsilon", self.epsilon),
+            CardEntry::new("support vectors", format!("{} of {} rows", support.len(), x.rows())),
         ];
         Ok(SvrFit { model, support, iterations, converged, objective })
     }
@@ -224,11 +224,11 @@ mod tests {
         let y: Vec<f64> = rows.iter().map(|r| r[0].sin()).collect();
         let mut svr = SupportVectorRegressor::new(Kernel::gaussian(&[1.0]), 2.0, 0.05);
         let kept: Vec<usize> = (0..20).filter(|r| r % 3 != 0).collect();
-        let without =
+        let reduced =
             svr.fit(&x.select_rows(&kept), &kept.iter().map(|&r| y[r]).collect::<Vec<_>>()).unwrap();
         svr.sample_weight = Some((0..20).map(|r| if r % 3 == 0 { 0.0 } else { 1.0 }).collect());
         let weighted = svr.fit(&x, &y).unwrap();
-        assert_eq!(weighted.model.predict(&x).unwrap(), without.model.predict(&x).unwrap());
+        assert_eq!(weighted.model.predict(&x).unwrap(), reduced.model.predict(&x).unwrap());
         assert!(weighted.support.iter().all(|r| r % 3 != 0));
     }
 }

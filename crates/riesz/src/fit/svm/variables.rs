@@ -1,6 +1,6 @@
-//! The variables of a dual problem, with what their steps up and down gain.
+//! The variables of a dual problem, with the changes of the objective for steps up and down.
 
-/// One entry a variable.
+/// One entry for each variable.
 pub(super) struct Variables {
     /// ε.
     pub(super) epsilon: f64,
@@ -22,18 +22,18 @@ impl Variables {
         self.beta.len()
     }
 
-    /// Some of them, in this order.
+    /// A subset of the variables, in this order.
     pub(super) fn select(&self, rows: &[usize]) -> Self {
-        let of = |all: &[f64]| rows.iter().map(|&r| all[r]).collect();
+        let selected = |values: &[f64]| rows.iter().map(|&r| values[r]).collect();
         Self {
             epsilon: self.epsilon,
-            lower: of(&self.lower),
-            upper: of(&self.upper),
-            beta: of(&self.beta),
-            gradient: of(&self.gradient),
-            up_gain: of(&self.up_gain),
-            down_gain: of(&self.down_gain),
-            diagonal: of(&self.diagonal),
+            lower: selected(&self.lower),
+            upper: selected(&self.upper),
+            beta: selected(&self.beta),
+            gradient: selected(&self.gradient),
+            up_gain: selected(&self.up_gain),
+            down_gain: selected(&self.down_gain),
+            diagonal: selected(&self.diagonal),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The working set: rows that violate optimality most, and rows of the last set, with their gram matrix.
+//! The working set: the rows that violate optimality most, and rows of the last set, with their gram matrix.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,11 +11,11 @@ pub(super) struct WorkingSet {
     pub(super) rows: Vec<usize>,
     /// Row by row.
     pub(super) gram: Vec<f64>,
-    /// How many sets each row of the problem has been in.
+    /// The number of sets that each row of the problem has been in.
     ages: Vec<u32>,
 }
 
-/// What a place in a set is taken by.
+/// Marks a row that is not in a set.
 const VACANT: usize = usize::MAX;
 
 impl WorkingSet {
@@ -24,27 +24,26 @@ impl WorkingSet {
         Self { rows: Vec::new(), gram: Vec::new(), ages: vec![0; n] }
     }
 
-    /// Makes it `size` of the `active` rows: up to half of the last set, free ones first and then those that
-    /// were in fewest sets; rows that violate optimality, given the extremes of the gradient, the worst of
-    /// those that would step up and of those that would step down by turns; then more of the last set. The
-    /// pair that violates it most is always among them. Kernel values that the last set had are not computed
-    /// again.
+    /// Selects `size` of the `active` rows: up to half of the last set, free ones first and then those that
+    /// were in fewest sets; rows that violate optimality, given the extremes of the gradient, alternately the
+    /// worst of those that would step up and of those that would step down; then more of the last set. The
+    /// most violating pair is always among them. Kernel values of the last set are reused.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn reselect(
         &mut self,
-        all: &Variables,
+        variables: &Variables,
         active: &[usize],
         (low, high): (f64, f64),
         size: usize,
         points: &Points<'_>,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let chosen = self.choose(all, active, (low, high), size);
+        let chosen = self.choose(variables, active, (low, high), size);
         chosen.iter().for_each(|&r| self.ages[r] += 1);
-        let mut place = vec![VACANT; all.len()];
-        self.rows.iter().enumerate().for_each(|(at, &r)| place[r] = at);
+        let mut place = vec![VACANT; variables.len()];
+        self.rows.iter().enumerate().for_each(|(index, &r)| place[r] = index);
         let (mut rows, fresh): (Vec<usize>, Vec<usize>) =
             chosen.into_iter().partition(|&r| place[r] != VACANT);
         rows.sort_unstable_by_key(|&r| place[r]);
@@ -55,9 +54,9 @@ impl WorkingSet {
         let set = points.select(&rows);
         let new = set.rows_of(&set.select(&(kept..w).collect::<Vec<_>>()), stop)?;
         let mut gram = vec![0.0; w * w];
-        for (row, &at) in gram.chunks_exact_mut(w).zip(&places) {
-            let old = &self.gram[at * before..(at + 1) * before];
-            row.iter_mut().zip(&places).for_each(|(k, &at)| *k = old[at]);
+        for (row, &index) in gram.chunks_exact_mut(w).zip(&places) {
+            let old = &self.gram[index * before..(index + 1) * before];
+            row.iter_mut().zip(&places).for_each(|(k, &index)| *k = old[index]);
         }
         gram[kept * w..].copy_from_slice(&new);
         // The same values by column, in tiles.
@@ -75,8 +74,14 @@ impl WorkingSet {
         Ok(())
     }
 
-    fn choose(&self, all: &Variables, active: &[usize], (low, high): (f64, f64), size: usize) -> Vec<usize> {
-        // The least key is the worst.
+    fn choose(
+        &self,
+        variables: &Variables,
+        active: &[usize],
+        (low, high): (f64, f64),
+        size: usize,
+    ) -> Vec<usize> {
+        // The smallest key is the worst violator.
         let ranked = |key: &dyn Fn(usize) -> f64, bound: f64| {
             let mut worst: Vec<(f64, usize)> =
                 active.iter().map(|&r| (key(r), r)).filter(|(key, _)| *key < bound).collect();
@@ -89,17 +94,17 @@ impl WorkingSet {
             worst.sort_unstable_by(worse);
             worst.into_iter().map(|(_, r)| r)
         };
-        let mut ups = ranked(&|r| all.up_gradient(r), high);
-        let mut downs = ranked(&|r| -all.down_gradient(r), -low);
-        let mut set = Selection { taken: vec![true; all.len()], rows: Vec::with_capacity(size), size };
+        let mut ups = ranked(&|r| variables.up_gradient(r), high);
+        let mut downs = ranked(&|r| -variables.down_gradient(r), -low);
+        let mut set = Selection { taken: vec![true; variables.len()], rows: Vec::with_capacity(size), size };
         active.iter().for_each(|&r| set.taken[r] = false);
-        let mut last: Vec<usize> = self.rows.iter().copied().filter(|&r| !set.taken[r]).collect();
-        last.sort_unstable_by_key(|&r| (!all.is_free(r), self.ages[r], r));
+        let mut last_set: Vec<usize> = self.rows.iter().copied().filter(|&r| !set.taken[r]).collect();
+        last_set.sort_unstable_by_key(|&r| (!variables.is_free(r), self.ages[r], r));
         set.push_next(&mut ups);
         set.push_next(&mut downs);
-        last.iter().take(size / 2).for_each(|&r| set.add(r));
+        last_set.iter().take(size / 2).for_each(|&r| set.add(r));
         while set.push_next(&mut ups) | set.push_next(&mut downs) {}
-        last.iter().for_each(|&r| set.add(r));
+        last_set.iter().for_each(|&r| set.add(r));
         set.rows
     }
 }

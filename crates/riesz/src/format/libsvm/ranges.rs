@@ -1,4 +1,4 @@
-//! Range files of LIBSVM's `svm-scale` (option `-s`), and models on scaled data taken back to the user's
+//! Range files of LIBSVM's `svm-scale` (option `-s`), and models on scaled data converted back to the user's
 //! units.
 //!
 //! `svm-scale` maps feature j from its range `[min_j, max_j]` in the training data to `[lower, upper]`, and a
@@ -26,7 +26,7 @@ struct Scaling {
 }
 
 impl Scaling {
-    /// How much a scaled number changes with the number.
+    /// The derivative of the scaled number by the number.
     fn slope(self) -> f64 {
         (self.upper - self.lower) / (self.max - self.min)
     }
@@ -47,11 +47,11 @@ impl Scaling {
     }
 }
 
-/// What `svm-scale` does to data.
+/// The scaling that `svm-scale` applies to data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranges {
     target: Option<Scaling>,
-    /// By the feature's number, from 1.
+    /// The scaling by the feature's number, from 1.
     features: BTreeMap<usize, Scaling>,
 }
 
@@ -67,21 +67,21 @@ pub fn read_ranges(bytes: &[u8]) -> Result<Ranges> {
         .trim_start_matches('\u{feff}')
         .lines()
         .enumerate()
-        .map(|(at, line)| (at + 1, line.split_ascii_whitespace().collect::<Vec<_>>()))
+        .map(|(index, line)| (index + 1, line.split_ascii_whitespace().collect::<Vec<_>>()))
         .filter(|(_, words)| !words.is_empty());
     let numbers = |(line, words): (usize, Vec<&str>), count: usize| -> Result<(usize, Vec<f64>)> {
-        let found: Option<Vec<f64>> =
+        let values: Option<Vec<f64>> =
             words.iter().map(|word| word.parse::<f64>().ok().filter(|value| value.is_finite())).collect();
-        match found.filter(|found| found.len() == count) {
-            Some(found) => Ok((line, found)),
+        match values.filter(|values| values.len() == count) {
+            Some(values) => Ok((line, values)),
             None => Err(problem(line, format!("{count} finite numbers are expected here"))),
         }
     };
-    let interval = |(line, found): (usize, Vec<f64>)| {
-        let (least, most) = (found[found.len() - 2], found[found.len() - 1]);
-        match most - least {
-            width if width.is_finite() && width > 0.0 => Ok((least, most)),
-            _ => Err(problem(line, format!("{least} to {most} is no range: the second number is larger"))),
+    let interval = |(line, values): (usize, Vec<f64>)| {
+        let (min, max) = (values[values.len() - 2], values[values.len() - 1]);
+        match max - min {
+            width if width.is_finite() && width > 0.0 => Ok((min, max)),
+            _ => Err(problem(line, format!("{min} to {max} is no range: the second number is larger"))),
         }
     };
     let cut_off = || problem(text.lines().count().max(1), "the file is cut off".into());
@@ -104,13 +104,13 @@ pub fn read_ranges(bytes: &[u8]) -> Result<Ranges> {
     }
     let (lower, upper) = interval(numbers(next()?, 2)?)?;
     let mut features = BTreeMap::new();
-    for own in lines {
-        let (line, found) = numbers(own, 3)?;
-        if found[0].fract() != 0.0 || !(1.0..=super::read::MAX_WIDTH as f64).contains(&found[0]) {
-            return Err(problem(line, format!("{} is no feature's number: they count from 1", found[0])));
+    for feature_line in lines {
+        let (line, values) = numbers(feature_line, 3)?;
+        if values[0].fract() != 0.0 || !(1.0..=super::read::MAX_WIDTH as f64).contains(&values[0]) {
+            return Err(problem(line, format!("{} is no feature's number: they count from 1", values[0])));
         }
-        let number = found[0];
-        let (min, max) = interval((line, found))?;
+        let number = values[0];
+        let (min, max) = interval((line, values))?;
         if features.insert(number as usize, Scaling { min, max, lower, upper }).is_some() {
             return Err(problem(line, format!("the feature {number} stands twice")));
         }
@@ -124,8 +124,8 @@ impl Ranges {
         self.features.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// A model of a LIBSVM file on scaled data as the same model on data in the user's units, whose outputs
-    /// are in the user's units too where the target was scaled. Exact up to rounding.
+    /// Converts a model of a LIBSVM file on scaled data to the same model on data in the user's units, whose
+    /// outputs are in the user's units too where the target was scaled. Exact up to rounding.
     ///
     /// # Errors
     /// [`Error::Parameter`] if support vectors have a feature that the range file does not know, or if the
@@ -135,7 +135,7 @@ impl Ranges {
         let mut values = model.support_points.column_major().to_vec();
         for (j, column) in values.chunks_mut(n.max(1)).enumerate().take(d) {
             match self.features.get(&(j + 1)) {
-                Some(own) => column.iter_mut().for_each(|v| *v = own.unscaled(*v)),
+                Some(scaling) => column.iter_mut().for_each(|v| *v = scaling.unscaled(*v)),
                 None if column.iter().all(|v| *v == 0.0) => {}
                 None => {
                     let allowed = "support vectors have this feature, and the range file does not: it is \
@@ -166,34 +166,35 @@ impl Ranges {
         Ok(model)
     }
 
-    /// The kernel of scaled rows as a kernel of rows in the user's units. Features that are not in the file
-    /// leave it.
+    /// Converts the kernel of scaled rows to a kernel of rows in the user's units. Features that are not in
+    /// the file are removed from it.
     fn unscale_kernel(&self, kernel: &mut Kernel) {
         let known = |j: &usize| self.features.contains_key(&(j + 1));
         let slope = |j: usize| self.features[&(j + 1)].slope();
         let center = |j: usize| self.features[&(j + 1)].center();
         for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
             match factor {
-                Factor::Stationary(own) => {
-                    let length = own.lengthscale.first().copied().unwrap_or(1.0);
-                    own.columns.retain(known);
-                    own.lengthscale = own.columns.iter().map(|&j| length / slope(j)).collect();
-                    own.ard = true;
+                Factor::Stationary(factor_columns) => {
+                    let length = factor_columns.lengthscale.first().copied().unwrap_or(1.0);
+                    factor_columns.columns.retain(known);
+                    factor_columns.lengthscale =
+                        factor_columns.columns.iter().map(|&j| length / slope(j)).collect();
+                    factor_columns.ard = true;
                 }
-                Factor::Linear(own) => {
-                    own.columns.retain(known);
-                    own.center = own.columns.iter().map(|&j| center(j)).collect();
-                    own.scale = own.columns.iter().map(|&j| 1.0 / slope(j)).collect();
+                Factor::Linear(linear) => {
+                    linear.columns.retain(known);
+                    linear.center = linear.columns.iter().map(|&j| center(j)).collect();
+                    linear.scale = linear.columns.iter().map(|&j| 1.0 / slope(j)).collect();
                 }
-                Factor::Polynomial(own) => {
-                    own.columns.retain(known);
-                    own.center = own.columns.iter().map(|&j| center(j)).collect();
-                    own.scale = own.columns.iter().map(|&j| 1.0 / slope(j)).collect();
+                Factor::Polynomial(polynomial) => {
+                    polynomial.columns.retain(known);
+                    polynomial.center = polynomial.columns.iter().map(|&j| center(j)).collect();
+                    polynomial.scale = polynomial.columns.iter().map(|&j| 1.0 / slope(j)).collect();
                 }
-                Factor::Sigmoid(own) => {
-                    own.columns.retain(known);
-                    own.center = own.columns.iter().map(|&j| center(j)).collect();
-                    own.scale = own.columns.iter().map(|&j| 1.0 / slope(j)).collect();
+                Factor::Sigmoid(sigmoid) => {
+                    sigmoid.columns.retain(known);
+                    sigmoid.center = sigmoid.columns.iter().map(|&j| center(j)).collect();
+                    sigmoid.scale = sigmoid.columns.iter().map(|&j| 1.0 / slope(j)).collect();
                 }
                 _ => {}
             }

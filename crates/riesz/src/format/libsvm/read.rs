@@ -1,12 +1,12 @@
-//! From a file to an expansion. Nothing is allocated by sizes that the file only declares.
+//! Reads a LIBSVM file into a model. Nothing is allocated by sizes that the file only declares.
 
 use super::write::digits;
 use super::{KINDS, MachineType, PASSED, Ranges, length_of, places};
 use crate::error::{Error, Result, sized};
-use crate::explanation::Fact;
 use crate::kernel::{Kernel, Linear, Polynomial, Profile, Sigmoid, Stationary};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
 use crate::table::{Column, Table};
 
 const FORMAT: &str = "LIBSVM model";
@@ -74,9 +74,9 @@ const KEYS: [&str; 13] = [
 impl<'a> Header<'a> {
     fn read(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<Self> {
         let mut fields: Vec<(&str, Field<'_>)> = Vec::new();
-        let mut last = 1;
+        let mut last_line = 1;
         for (line, text) in lines {
-            last = line;
+            last_line = line;
             let mut words = text.split_ascii_whitespace();
             let Some(key) = words.next() else { continue };
             if key == "SV" {
@@ -100,7 +100,7 @@ impl<'a> Header<'a> {
             }
             fields.push((key, Field { line, values: words.collect() }));
         }
-        problem(last, "the file ends before the line 'SV': it is cut off, or no LIBSVM model")
+        problem(last_line, "the file ends before the line 'SV': it is cut off, or no LIBSVM model")
     }
 
     fn get(&self, key: &str) -> Option<&Field<'a>> {
@@ -127,12 +127,12 @@ impl<'a> Header<'a> {
         Ok((line, number(line, text)?))
     }
 
-    /// The values of a field that must have so many.
+    /// The values of a field that must have `count` of them.
     fn list(&self, key: &str, count: usize, why: &str) -> Result<&Field<'a>> {
         let field = self.required(key)?;
         if field.values.len() != count {
-            let found = field.values.len();
-            return problem(field.line, format!("'{key}' has {found} values instead of {count} ({why})"));
+            let actual = field.values.len();
+            return problem(field.line, format!("'{key}' has {actual} values instead of {count} ({why})"));
         }
         Ok(field)
     }
@@ -236,20 +236,20 @@ fn vectors<'a>(
     per_row: usize,
     total: usize,
 ) -> Result<Vectors> {
-    let mut all = Vectors { coef: Vec::new(), rows: 0, cells: Vec::new(), largest: (0, 0) };
-    let mut last = 0;
+    let mut vectors = Vectors { coef: Vec::new(), rows: 0, cells: Vec::new(), largest: (0, 0) };
+    let mut last_index = 0;
     for (line, text) in lines {
-        last = line;
+        last_index = line;
         let mut words = text.split_ascii_whitespace().peekable();
         if words.peek().is_none() {
             continue;
         }
-        if all.rows == total {
+        if vectors.rows == total {
             return problem(line, format!("there are more support vectors than total_sv = {total}"));
         }
         for k in 0..per_row {
             match words.next() {
-                Some(word) if !word.contains(':') => all.coef.push(number(line, word)?),
+                Some(word) if !word.contains(':') => vectors.coef.push(number(line, word)?),
                 _ => return problem(line, format!("there are {k} coefficients instead of {per_row}")),
             }
         }
@@ -274,22 +274,22 @@ fn vectors<'a>(
             }
             before = index;
             let value = number(line, value)?;
-            if index > all.largest.0 {
-                all.largest = (index, line);
+            if index > vectors.largest.0 {
+                vectors.largest = (index, line);
             }
             if value != 0.0 {
-                all.cells.push((all.rows, index - 1, value));
+                vectors.cells.push((vectors.rows, index - 1, value));
             }
         }
-        all.rows += 1;
+        vectors.rows += 1;
     }
-    if all.rows < total {
+    if vectors.rows < total {
         return problem(
-            last,
-            format!("the file ends after {} of {total} support vectors: it is cut off", all.rows),
+            last_index,
+            format!("the file ends after {} of {total} support vectors: it is cut off", vectors.rows),
         );
     }
-    Ok(all)
+    Ok(vectors)
 }
 
 /// Whether the bytes begin as a LIBSVM model does: with one of its keys.
@@ -299,16 +299,17 @@ pub fn recognises(bytes: &[u8]) -> bool {
     KEYS.iter().any(|key| key.as_bytes() == word)
 }
 
-/// What a LIBSVM file does not say of its features.
+/// Information about the features that a LIBSVM file does not contain.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Features<'a> {
     /// Names of the features 1, 2, …; by default they are called x0, x1, … and as many as the file shows.
     pub names: &'a [String],
-    /// How the data were scaled before the model was fitted; by default they were not.
+    /// The scaling of the data before the model was fitted; none by default.
     pub ranges: Option<&'a Ranges>,
 }
 
-/// As [`read`], with names and units of the features: the model is one of these columns, in the user's units.
+/// Reads as [`read`] does, with names and units of the features: the model has these columns, in the user's
+/// units.
 ///
 /// # Errors
 /// As [`read`] and [`Ranges::unscaled`]; [`Error::DuplicateName`].
@@ -333,8 +334,8 @@ pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> 
 }
 
 /// Reads a model. `width` is the number of features; without it the largest index in the file counts, which
-/// is too few if the last features were 0 in every support vector. Time and memory are O(file) and O(support
-/// vectors · width), whatever the file declares.
+/// is too small if the last features were 0 in every support vector. Time and memory are O(file) and
+/// O(support vectors · width), whatever the file declares.
 ///
 /// # Errors
 /// [`Error::Parse`] with the line; [`Error::Parameter`] if `width` is 0 or above 2²⁰.
@@ -352,7 +353,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
             );
         }
     };
-    let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     let header = Header::read(&mut lines)?;
     let (line, type_name) = header.single("svm_type")?;
     let Some(&(type_name, kind)) = KINDS.iter().find(|(name, _)| *name == type_name) else {
@@ -381,17 +382,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     } else {
         (Vec::new(), vec![total])
     };
-    let mut card = vec![Fact::new("model", "LIBSVM"), Fact::new("svm_type", type_name)];
-    for key in PASSED {
-        if kind == MachineType::Classifier && key != PASSED[2] && header.get(key).is_some() {
-            header.list(key, pairs, "one a pair of classes")?;
-        }
-        if let Some(field) = header.get(key) {
-            let values: Vec<String> =
-                field.values.iter().map(|v| number(field.line, v).map(digits)).collect::<Result<_>>()?;
-            card.push(Fact::new(key, values.join(" ")));
-        }
-    }
+    let card = model_card(&header, type_name, kind, pairs)?;
     let per_row = if kind == MachineType::Classifier { classes - 1 } else { 1 };
     let end = header.end;
     let vectors = vectors(lines, per_row, total)?;
@@ -429,6 +420,27 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     };
     model.validate()?;
     Ok(model)
+}
+
+/// The model card, with the entries of the header that predictions do not need.
+fn model_card(
+    header: &Header<'_>,
+    type_name: &str,
+    kind: MachineType,
+    pairs: usize,
+) -> Result<Vec<CardEntry>> {
+    let mut card = vec![CardEntry::new("model", "LIBSVM"), CardEntry::new("svm_type", type_name)];
+    for key in PASSED {
+        if kind == MachineType::Classifier && key != PASSED[2] && header.get(key).is_some() {
+            header.list(key, pairs, "one a pair of classes")?;
+        }
+        if let Some(field) = header.get(key) {
+            let values: Vec<String> =
+                field.values.iter().map(|v| number(field.line, v).map(digits)).collect::<Result<_>>()?;
+            card.push(CardEntry::new(key, values.join(" ")));
+        }
+    }
+    Ok(card)
 }
 
 fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {

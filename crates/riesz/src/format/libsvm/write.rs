@@ -1,4 +1,4 @@
-//! From an expansion to a file.
+//! Writes a model as a LIBSVM file.
 
 use super::{KINDS, MachineType, PASSED, length_of, places};
 use crate::error::{Error, Result};
@@ -44,22 +44,7 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
     let owners =
         if kind == MachineType::Classifier { owners(model)? } else { vec![0; model.support_points.rows()] };
     if kind == MachineType::Classifier {
-        let mut labels = Vec::with_capacity(k);
-        for class in &model.classes {
-            // "+1" and "01" would come back as "1".
-            match class.parse::<i32>() {
-                Ok(label) if label.to_string() == *class => labels.push(class.as_str()),
-                _ => {
-                    return refuse(format!(
-                        "the class '{class}' is no whole number: give the classes numbers for names"
-                    ));
-                }
-            }
-        }
-        if k == 2 {
-            labels.swap(0, 1);
-        }
-        out += &format!("label {}\n", labels.join(" "));
+        out += &format!("label {}\n", labels(&model.classes)?.join(" "));
     }
     for key in PASSED {
         let numbers: Option<Vec<f64>> =
@@ -101,6 +86,26 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
     Ok(out)
 }
 
+/// The labels of the classes in LIBSVM's order.
+fn labels(classes: &[String]) -> Result<Vec<&str>> {
+    let mut labels = Vec::with_capacity(classes.len());
+    for class in classes {
+        // "+1" and "01" would come back as "1".
+        match class.parse::<i32>() {
+            Ok(label) if label.to_string() == *class => labels.push(class.as_str()),
+            _ => {
+                return refuse(format!(
+                    "the class '{class}' is no whole number: give the classes numbers for names"
+                ));
+            }
+        }
+    }
+    if let [first, second] = &mut labels[..] {
+        std::mem::swap(first, second);
+    }
+    Ok(labels)
+}
+
 fn refuse<T>(why: String) -> Result<T> {
     Err(Error::Format { problem: format!("the model cannot be written as a LIBSVM file: {why}") })
 }
@@ -116,7 +121,7 @@ pub(super) fn digits(value: f64) -> String {
     }
 }
 
-/// The kernel's lines, and what it is multiplied by.
+/// The kernel's lines, and the factor by which the kernel is multiplied.
 fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
     let width = model.support_points.width();
     let [term] = &model.kernel.terms[..] else {
@@ -186,25 +191,25 @@ fn gamma_of(length: f64) -> f64 {
     [0, -1, 1, -2, 2, -3, 3, -4, 4].map(near).into_iter().find(|g| length_of(*g) == length).unwrap_or(formula)
 }
 
-/// The class of every support point, in the order of the labels: one that has all its pairs.
+/// The class of every support point, in the order of the labels: one that occurs in all of its pairs.
 fn owners(model: &KernelExpansion) -> Result<Vec<usize>> {
     let k = model.classes.len();
-    let of = |r: usize| {
+    let class_of = |r: usize| {
         let row = model.coef.row(r);
         let fits = |class: usize| {
-            let own = places(class, k).filter(|&(_, pair)| row[pair] != 0.0).count();
-            own == row.iter().filter(|c| **c != 0.0).count()
+            let covered_pairs = places(class, k).filter(|&(_, pair)| row[pair] != 0.0).count();
+            covered_pairs == row.iter().filter(|c| **c != 0.0).count()
         };
         // Where only one pair counts, the sign tells which of its classes.
         let agrees = |class: usize| {
             places(class, k)
                 .all(|(place, pair)| if place < class { row[pair] <= 0.0 } else { row[pair] >= 0.0 })
         };
-        let all: Vec<usize> = (0..k).filter(|class| fits(*class)).collect();
-        all.iter().copied().find(|class| agrees(*class)).or(all.first().copied())
+        let candidates: Vec<usize> = (0..k).filter(|class| fits(*class)).collect();
+        candidates.iter().copied().find(|class| agrees(*class)).or(candidates.first().copied())
     };
     (0..model.support_points.rows())
-        .map(|r| match of(r) {
+        .map(|r| match class_of(r) {
             Some(class) => Ok(class),
             None => {
                 refuse(format!("support point {} has coefficients in pairs without a common class", r + 1))

@@ -1,14 +1,14 @@
-//! Averages of the logistic function over a normal distribution, by quadrature.
+//! Expectations of logistic functions under a normal distribution, by quadrature.
 
 use std::sync::LazyLock;
 
 /// Averages over `g ~ N(m, v)`.
 pub(super) struct LogisticNormalMoments {
-    /// Of log σ(g).
+    /// Expectation of log σ(g).
     pub log: f64,
-    /// Of σ(g).
-    pub chance: f64,
-    /// Of σ(g) σ(-g).
+    /// Expectation of σ(g).
+    pub probability: f64,
+    /// Expectation of σ(g) σ(-g).
     pub curve: f64,
 }
 
@@ -20,22 +20,22 @@ const NODES_PER_SIDE: i32 = 12;
 /// for what is analytic around the line (Trefethen and Weideman 2014); the poles of σ are π away, so that
 /// errors are of the order of `exp(-2π² / 0.5 sd)`: 3e-9 for a standard deviation of 2, 4e-4 for one of 5.
 static RULE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
-    let at = |k: i32| f64::from(k) * STEP;
-    let total: f64 = (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (-0.5 * at(k) * at(k)).exp()).sum();
-    (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (at(k), (-0.5 * at(k) * at(k)).exp() / total)).collect()
+    let node = |k: i32| f64::from(k) * STEP;
+    let total: f64 = (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (-0.5 * node(k) * node(k)).exp()).sum();
+    (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (node(k), (-0.5 * node(k) * node(k)).exp() / total)).collect()
 });
 
 /// The averages. Cost 25 evaluations of σ.
 pub(super) fn moments(m: f64, v: f64) -> LogisticNormalMoments {
     let sd = v.max(0.0).sqrt();
-    let mut out = LogisticNormalMoments { log: 0.0, chance: 0.0, curve: 0.0 };
+    let mut out = LogisticNormalMoments { log: 0.0, probability: 0.0, curve: 0.0 };
     for &(node, weight) in RULE.iter() {
         let g = m + sd * node;
         // With e = exp(-|g|) all three are stable.
         let e = (-g.abs()).exp();
         let small = e / (1.0 + e);
         out.log += weight * (g.min(0.0) - e.ln_1p());
-        out.chance += weight * if g < 0.0 { small } else { 1.0 - small };
+        out.probability += weight * if g < 0.0 { small } else { 1.0 - small };
         out.curve += weight * small * (1.0 - small);
     }
     out
@@ -45,7 +45,7 @@ pub(super) fn moments(m: f64, v: f64) -> LogisticNormalMoments {
 mod tests {
     use super::*;
 
-    /// Against a fine sum over a wide range.
+    /// Averages agree with a fine sum over a wide range.
     #[test]
     fn averages_are_integrals() {
         for (m, sd) in [(0.0, 0.0), (0.7, 0.3), (-2.0, 1.0), (3.0, 2.0), (-40.0, 0.1)] {
@@ -55,10 +55,10 @@ mod tests {
                 nodes.map(|z| weight(z) * f(m + sd * z)).sum()
             };
             let sigma = |g: f64| 1.0 / (1.0 + (-g).exp());
-            let found = moments(m, sd * sd);
-            assert!((found.log - fine(&|g| -((-g).exp().ln_1p()))).abs() < 1e-7);
-            assert!((found.chance - fine(&sigma)).abs() < 1e-7);
-            assert!((found.curve - fine(&|g| sigma(g) * sigma(-g))).abs() < 1e-7);
+            let actual = moments(m, sd * sd);
+            assert!((actual.log - fine(&|g| -((-g).exp().ln_1p()))).abs() < 1e-7);
+            assert!((actual.probability - fine(&sigma)).abs() < 1e-7);
+            assert!((actual.curve - fine(&|g| sigma(g) * sigma(-g))).abs() < 1e-7);
         }
     }
 }

@@ -1,21 +1,23 @@
-//! A mixture of rankings: every item belongs to one of some clusters, each of which has a utility of its own,
-//! and between clusters a duel is a coin.
+//! A mixture of rankings: every item belongs to one of several clusters, each cluster has its own utility,
+//! and a duel between clusters is a fair coin.
 //!
 //! ```text
-//! z_i ~ Cat(π),   x_i | z ~ N(μ_z, s² I),   f_c ~ GP(0, u k),   P(l beats r) = σ(f_c(l) - f_c(r)) where both are in c, else ½
+//! z_i ~ Cat(π),   x_i | z ~ N(μ_z, s² I),   f_c ~ GP(0, u k),   P(l beats r) = σ(f_c(l) - f_c(r)) where both
+//! are in c, else ½
 //! ```
 //!
-//! What is found is the best of all distributions `Π_i q_i(z_i) Π_c N(f_c; m_c, V_c)` by the usual lower
-//! bound of the log evidence,
+//! The approximate posterior is the best of all distributions `Π_i q_i(z_i) Π_c N(f_c; m_c, V_c)` under the
+//! usual lower bound of the log evidence,
 //!
 //! ```text
-//! Σ_duels Σ_c q_lc q_rc (E log σ + w log 2) - n log 2 - Σ_c KL(f_c) + E log p(x, z) - E log q(z) - ½ (p + 1) L log N,
+//! Σ_duels Σ_c q_lc q_rc (E log σ + w log 2) - n log 2 - Σ_c KL(f_c) + E log p(x, z) - E log q(z) - ½ (p + 1)
+//! L log N,
 //! ```
 //!
-//! of which the last term is for the L means and shares that are fitted. No step lowers it: memberships one
+//! whose last term is for the L means and shares that are fitted. Every step increases it: memberships one
 //! item after another, means and shares in closed form, and each utility by natural-gradient steps (Khan and
-//! Lin 2017) on the bound itself, halved until it rises. (Laplace's approximation, which needs no such care,
-//! would not maximise it.)
+//! Lin 2017) on the bound itself, halved until it increases. (Laplace's approximation would not maximise the
+//! bound.)
 
 use super::averages::moments;
 use crate::control::RunControl;
@@ -30,7 +32,7 @@ const TOLERANCE: f64 = 1e-6;
 /// Steps for a utility in a sweep.
 const STEPS: usize = 4;
 
-/// What a mixture is learnt from.
+/// The data of a mixture.
 pub(super) struct MixtureData<'g> {
     pub duels: &'g Duels,
     /// Items × columns in units of their standard deviations; without columns the mixture knows of duels
@@ -61,20 +63,20 @@ pub(super) fn psd_root(k: &Matrix) -> Result<Matrix> {
 struct UtilityPosterior {
     curve: Vec<f64>,
     slope: Vec<f64>,
-    /// What the next step goes to if every duel counts once.
+    /// Target of the next step for each duel, if it counted once.
     next: Vec<(f64, f64)>,
-    /// One a duel: the expected log likelihood if both items were of this cluster.
+    /// For each duel, the expected log likelihood if both items belonged to this cluster.
     likelihood: Vec<f64>,
     kl: f64,
 }
 
 impl UtilityPosterior {
-    /// From what duels say. Cost O(items³).
-    fn new(given: &MixtureData<'_>, curve: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
-        let (n, r) = (given.psd_root.rows(), given.psd_root.cols());
+    /// The posterior of a utility given the quadratic terms of the duels. Cost O(items³).
+    fn new(data: &MixtureData<'_>, curve: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
+        let (n, r) = (data.psd_root.rows(), data.psd_root.cols());
         let mut between = Matrix::zeros(n, n);
         let mut force = vec![0.0; n];
-        for ((&(i, j), &w), &b) in given.duels.pairs().iter().zip(&curve).zip(&slope) {
+        for ((&(i, j), &w), &b) in data.duels.pairs().iter().zip(&curve).zip(&slope) {
             between[(i, i)] += w;
             between[(j, j)] += w;
             between[(i, j)] -= w;
@@ -82,38 +84,39 @@ impl UtilityPosterior {
             force[i] += b;
             force[j] -= b;
         }
-        let transposed = given.psd_root.transpose();
-        let mut precision = transposed.matmul(&between.matmul(given.psd_root));
+        let transposed = data.psd_root.transpose();
+        let mut precision = transposed.matmul(&between.matmul(data.psd_root));
         precision.add_diagonal(|_| 1.0);
         let factor = Cholesky::new(precision, "precision of a cluster's utility")?;
         let mean = factor.solve_vector(&transposed.matvec(&force));
-        let utility = given.psd_root.matvec(&mean);
-        let mut half = transposed;
-        factor.solve_lower_in_place(&mut half);
-        let half = half.transpose();
-        let spread =
-            |i: usize, j: usize| half.row(i).iter().zip(half.row(j)).map(|(a, b)| (a - b) * (a - b)).sum();
+        let utility = data.psd_root.matvec(&mean);
+        let mut half_inverse = transposed;
+        factor.solve_lower_in_place(&mut half_inverse);
+        let half_inverse = half_inverse.transpose();
+        let variance_of = |i: usize, j: usize| {
+            half_inverse.row(i).iter().zip(half_inverse.row(j)).map(|(a, b)| (a - b) * (a - b)).sum()
+        };
         let mut inverse = Matrix::zeros(r, r);
         inverse.add_diagonal(|_| 1.0);
         factor.solve_lower_in_place(&mut inverse);
         let trace: f64 = inverse.data().iter().map(|v| v * v).sum();
         let kl = 0.5 * (trace + dot(&mean, &mean) - r as f64 + factor.log_det());
-        let duels = given.duels.pairs().iter().zip(given.duels.outcome()).zip(given.duels.weight());
+        let duels = data.duels.pairs().iter().zip(data.duels.outcome()).zip(data.duels.weight());
         let (likelihood, next) = duels
             .map(|((&(i, j), &won), &w)| {
                 let m = utility[i] - utility[j];
-                let average = moments(m, spread(i, j));
+                let average = moments(m, variance_of(i, j));
                 // log σ(-g) is log σ(g) less g.
                 let likelihood = w * (average.log - (1.0 - won) * m);
-                (likelihood, (w * average.curve, w * (average.curve * m + won - average.chance)))
+                (likelihood, (w * average.curve, w * (average.curve * m + won - average.probability)))
             })
             .unzip();
         Ok(Self { likelihood, next, curve, slope, kl })
     }
 
-    fn prior_only(given: &MixtureData<'_>) -> Result<Self> {
-        let none = vec![0.0; given.duels.pairs().len()];
-        Self::new(given, none.clone(), none)
+    fn prior_only(data: &MixtureData<'_>) -> Result<Self> {
+        let none = vec![0.0; data.duels.pairs().len()];
+        Self::new(data, none.clone(), none)
     }
 
     /// Its share of the bound, where each duel counts so much.
@@ -121,23 +124,23 @@ impl UtilityPosterior {
         dot(&self.likelihood, counts) - self.kl
     }
 
-    /// Raises its share of the bound.
-    fn natural_gradient_step(&mut self, given: &MixtureData<'_>, counts: &[f64]) -> Result<()> {
+    /// Increases this utility's part of the bound.
+    fn natural_gradient_step(&mut self, data: &MixtureData<'_>, counts: &[f64]) -> Result<()> {
         for _ in 0..STEPS {
             let before = self.value(counts);
             let wanted = self.next.iter().zip(counts).map(|((curve, slope), n)| (n * curve, n * slope));
             let (curve, slope): (Vec<f64>, Vec<f64>) = wanted.unzip();
             let mut step = 1.0;
-            let mut found = None;
-            while step > 1e-3 && found.is_none() {
+            let mut accepted = None;
+            while step > 1e-3 && accepted.is_none() {
                 let part = |old: &[f64], new: &[f64]| {
                     old.iter().zip(new).map(|(a, b)| a + step * (b - a)).collect::<Vec<f64>>()
                 };
-                let next = Self::new(given, part(&self.curve, &curve), part(&self.slope, &slope))?;
-                found = Some(next).filter(|next| next.value(counts) >= before);
+                let next = Self::new(data, part(&self.curve, &curve), part(&self.slope, &slope))?;
+                accepted = Some(next).filter(|next| next.value(counts) >= before);
                 step *= 0.5;
             }
-            let Some(next) = found else { return Ok(()) };
+            let Some(next) = accepted else { return Ok(()) };
             let gain = next.value(counts) - before;
             *self = next;
             if gain < TOLERANCE {
@@ -158,40 +161,47 @@ pub(super) struct Mixture {
 }
 
 struct MixtureState<'g> {
-    given: &'g MixtureData<'g>,
+    data: &'g MixtureData<'g>,
     q: Matrix,
     utilities: Vec<UtilityPosterior>,
     share: Vec<f64>,
     means: Matrix,
     variance: f64,
-    /// Of each item its duels and opponents.
-    met: Vec<Vec<(usize, usize)>>,
+    /// For each item its duels with the opponents.
+    duels_of_item: Vec<Vec<(usize, usize)>>,
 }
 
 impl Mixture {
-    /// Rises from these memberships to a local maximum of the bound. Cost O(clusters items³) a sweep.
+    /// Increases the bound from these memberships to a local maximum. Cost O(clusters items³) per sweep.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite),
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub fn from(given: &MixtureData<'_>, q: Matrix, watch: RunControl<'_>) -> Result<Self> {
-        let mut met = vec![Vec::new(); q.rows()];
-        for (d, &(i, j)) in given.duels.pairs().iter().enumerate() {
-            met[i].push((d, j));
-            met[j].push((d, i));
+    pub fn from(data: &MixtureData<'_>, q: Matrix, control: RunControl<'_>) -> Result<Self> {
+        let mut duels_of_item = vec![Vec::new(); q.rows()];
+        for (d, &(i, j)) in data.duels.pairs().iter().enumerate() {
+            duels_of_item[i].push((d, j));
+            duels_of_item[j].push((d, i));
         }
         let utilities =
-            (0..q.cols()).map(|_| UtilityPosterior::prior_only(given)).collect::<Result<Vec<_>>>()?;
-        let means = Matrix::zeros(q.cols(), given.x.cols());
-        let mut state =
-            MixtureState { given, utilities, share: vec![0.0; q.cols()], means, variance: 1.0, met, q };
+            (0..q.cols()).map(|_| UtilityPosterior::prior_only(data)).collect::<Result<Vec<_>>>()?;
+        let means = Matrix::zeros(q.cols(), data.x.cols());
+        let mut state = MixtureState {
+            data,
+            utilities,
+            share: vec![0.0; q.cols()],
+            means,
+            variance: 1.0,
+            duels_of_item,
+            q,
+        };
         state.m_step();
         let mut bounds: Vec<f64> = Vec::new();
         for _ in 0..MAX_SWEEPS {
-            watch.check_cancelled()?;
+            control.check_cancelled()?;
             state.sweep()?;
             let bound = state.bound();
-            let gain = bounds.last().map_or(f64::INFINITY, |last| bound - last);
+            let gain = bounds.last().map_or(f64::INFINITY, |previous| bound - previous);
             bounds.push(bound);
             if gain < TOLERANCE {
                 break;
@@ -207,40 +217,42 @@ impl Mixture {
 }
 
 impl MixtureState<'_> {
-    /// How much each duel counts in a cluster: the probability that both items are of it.
+    /// The expected weight of each duel in a cluster: the probability that both items belong to it.
     fn expected_weights(&self, c: usize) -> Vec<f64> {
-        self.given.duels.pairs().iter().map(|&(i, j)| self.q[(i, c)] * self.q[(j, c)]).collect()
+        self.data.duels.pairs().iter().map(|&(i, j)| self.q[(i, c)] * self.q[(j, c)]).collect()
     }
 
     fn sweep(&mut self) -> Result<()> {
         for c in 0..self.q.cols() {
             let counts = self.expected_weights(c);
-            self.utilities[c].natural_gradient_step(self.given, &counts)?;
+            self.utilities[c].natural_gradient_step(self.data, &counts)?;
         }
         for i in 0..self.q.rows() {
             let score = |c: usize| {
-                let duels: f64 =
-                    self.met[i].iter().map(|&(d, other)| self.q[(other, c)] * self.gain(d, c)).sum();
+                let duels: f64 = self.duels_of_item[i]
+                    .iter()
+                    .map(|&(d, other)| self.q[(other, c)] * self.gain(d, c))
+                    .sum();
                 self.prior(i, c) + duels
             };
             let scores: Vec<f64> = (0..self.q.cols()).map(score).collect();
-            let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let all: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
-            let sum: f64 = all.iter().sum();
-            self.q.row_mut(i).iter_mut().zip(all).for_each(|(q, p)| *q = p / sum);
+            let max_score = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let exponentials: Vec<f64> = scores.iter().map(|s| (s - max_score).exp()).collect();
+            let sum: f64 = exponentials.iter().sum();
+            self.q.row_mut(i).iter_mut().zip(exponentials).for_each(|(q, p)| *q = p / sum);
         }
         self.m_step();
         Ok(())
     }
 
-    /// How much likelier a duel is within a cluster than as a coin, in expected logarithms.
+    /// The expected log likelihood of a duel within a cluster, less that of a fair coin.
     fn gain(&self, d: usize, c: usize) -> f64 {
-        self.utilities[c].likelihood[d] + self.given.duels.weight()[d] * std::f64::consts::LN_2
+        self.utilities[c].likelihood[d] + self.data.duels.weight()[d] * std::f64::consts::LN_2
     }
 
     /// `log π_c + log N(x_i; μ_c, s² I)`.
     fn prior(&self, i: usize, c: usize) -> f64 {
-        let x = self.given.x.row(i);
+        let x = self.data.x.row(i);
         let square: f64 = x.iter().zip(self.means.row(c)).map(|(x, m)| (x - m) * (x - m)).sum();
         let scale = (std::f64::consts::TAU * self.variance).ln();
         self.share[c].ln() - 0.5 * (x.len() as f64 * scale + square / self.variance)
@@ -248,18 +260,17 @@ impl MixtureState<'_> {
 
     /// Shares, means and variance at their best for the memberships.
     fn m_step(&mut self) {
-        let (n, p) = (self.q.rows(), self.given.x.cols());
+        let (n, p) = (self.q.rows(), self.data.x.cols());
         let mut squares = 0.0;
         for c in 0..self.q.cols() {
             let total: f64 = (0..n).map(|i| self.q[(i, c)]).sum();
             // A cluster that nobody is in keeps a trace, of which nothing but its logarithm is seen.
             self.share[c] = (total / n as f64).max(1e-12);
             for j in 0..p {
-                let sum: f64 = (0..n).map(|i| self.q[(i, c)] * self.given.x[(i, j)]).sum();
+                let sum: f64 = (0..n).map(|i| self.q[(i, c)] * self.data.x[(i, j)]).sum();
                 let mean = sum / total.max(1e-300);
                 self.means[(c, j)] = mean;
-                squares +=
-                    (0..n).map(|i| self.q[(i, c)] * (self.given.x[(i, j)] - mean).powi(2)).sum::<f64>();
+                squares += (0..n).map(|i| self.q[(i, c)] * (self.data.x[(i, j)] - mean).powi(2)).sum::<f64>();
             }
         }
         self.variance = (squares / (n * p.max(1)) as f64).max(1e-6);
@@ -267,7 +278,7 @@ impl MixtureState<'_> {
 
     fn bound(&self) -> f64 {
         let (n, clusters) = (self.q.rows(), self.q.cols());
-        let mut bound = -self.given.duels.weight().iter().sum::<f64>() * std::f64::consts::LN_2;
+        let mut bound = -self.data.duels.weight().iter().sum::<f64>() * std::f64::consts::LN_2;
         for (c, utility) in self.utilities.iter().enumerate() {
             let counts = self.expected_weights(c);
             bound +=
@@ -279,7 +290,7 @@ impl MixtureState<'_> {
                 }
             }
         }
-        let fitted = (clusters * (self.given.x.cols() + 1)) as f64;
+        let fitted = (clusters * (self.data.x.cols() + 1)) as f64;
         bound - 0.5 * fitted * (n as f64).ln()
     }
 }
@@ -318,8 +329,8 @@ mod tests {
         Case { duels, x, k, psd_root: root }
     }
 
-    fn state<'g>(given: &'g MixtureData<'g>, clusters: usize, sweeps: usize) -> MixtureState<'g> {
-        let n = given.psd_root.rows();
+    fn state<'g>(data: &'g MixtureData<'g>, clusters: usize, sweeps: usize) -> MixtureState<'g> {
+        let n = data.psd_root.rows();
         let mut random = Random::seed_from_u64(8);
         let mut q = Matrix::zeros(n, clusters);
         for i in 0..n {
@@ -327,26 +338,33 @@ mod tests {
             let sum: f64 = q.row(i).iter().sum();
             q.row_mut(i).iter_mut().for_each(|v| *v /= sum);
         }
-        let mut met = vec![Vec::new(); n];
-        for (d, &(i, j)) in given.duels.pairs().iter().enumerate() {
-            met[i].push((d, j));
-            met[j].push((d, i));
+        let mut duels_of_item = vec![Vec::new(); n];
+        for (d, &(i, j)) in data.duels.pairs().iter().enumerate() {
+            duels_of_item[i].push((d, j));
+            duels_of_item[j].push((d, i));
         }
-        let utilities = (0..clusters).map(|_| UtilityPosterior::prior_only(given).unwrap()).collect();
-        let means = Matrix::zeros(clusters, given.x.cols());
-        let mut state =
-            MixtureState { given, q, utilities, share: vec![0.0; clusters], means, variance: 1.0, met };
+        let utilities = (0..clusters).map(|_| UtilityPosterior::prior_only(data).unwrap()).collect();
+        let means = Matrix::zeros(clusters, data.x.cols());
+        let mut state = MixtureState {
+            data,
+            q,
+            utilities,
+            share: vec![0.0; clusters],
+            means,
+            variance: 1.0,
+            duels_of_item,
+        };
         state.m_step();
         (0..sweeps).for_each(|_| state.sweep().unwrap());
         state
     }
 
-    /// The bound term by term from its definition, with dense covariances and averages by fine sums.
+    /// The bound agrees with its definition term by term, with dense covariances and averages by fine sums.
     #[test]
     fn the_bound_is_what_it_says() {
         let case = case(6, 2.0);
-        let given = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
-        let state = state(&given, 2, 2);
+        let data = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
+        let state = state(&data, 2, 2);
         let (n, p) = (6, 2);
         let chol = |m: &Matrix| Cholesky::new(m.clone(), "test").unwrap();
         let inverse = chol(&case.k).inverse();
@@ -385,9 +403,9 @@ mod tests {
                 let q = state.q[(i, c)];
                 let density: f64 = (0..p)
                     .map(|j| {
-                        let off = case.x[(i, j)] - state.means[(c, j)];
+                        let distance = case.x[(i, j)] - state.means[(c, j)];
                         -0.5 * (std::f64::consts::TAU * state.variance).ln()
-                            - off * off / (2.0 * state.variance)
+                            - distance * distance / (2.0 * state.variance)
                     })
                     .sum();
                 bound += q * (state.share[c].ln() + density - q.ln());
@@ -398,35 +416,35 @@ mod tests {
         assert!((state.bound() - bound).abs() < 1e-6, "{} {bound}", state.bound());
     }
 
-    /// Where it ends no membership, share, mean, variance, curvature or slope changes the bound to first
-    /// order.
+    /// The end is a stationary point: no membership, share, mean, variance, curvature or slope changes the
+    /// bound to first order.
     #[test]
     fn the_end_is_a_maximum() {
         let case = case(7, 2.0);
-        let given = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
-        let mut state = state(&given, 2, 0);
-        let mut last = f64::NEG_INFINITY;
+        let data = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
+        let mut state = state(&data, 2, 0);
+        let mut previous = f64::NEG_INFINITY;
         for _ in 0..3000 {
             state.sweep().unwrap();
             let bound = state.bound();
-            assert!(bound >= last - 1e-10, "{bound} {last}");
-            last = bound;
+            assert!(bound >= previous - 1e-10, "{bound} {previous}");
+            previous = bound;
         }
         let slope = |change: &dyn Fn(&mut MixtureState<'_>, f64)| {
-            let at = |h: f64| {
+            let bound_at = |h: f64| {
                 let mut other = MixtureState {
-                    given: &given,
+                    data: &data,
                     q: state.q.clone(),
                     utilities: state.utilities.clone(),
                     share: state.share.clone(),
                     means: state.means.clone(),
                     variance: state.variance,
-                    met: state.met.clone(),
+                    duels_of_item: state.duels_of_item.clone(),
                 };
                 change(&mut other, h);
                 other.bound()
             };
-            (at(1e-4) - at(-1e-4)) / 2e-4
+            (bound_at(1e-4) - bound_at(-1e-4)) / 2e-4
         };
         for i in 0..7 {
             let tilt = |s: &mut MixtureState<'_>, h: f64| {
@@ -445,7 +463,7 @@ mod tests {
                     let change = |s: &mut MixtureState<'_>, h: f64| {
                         let UtilityPosterior { mut curve, mut slope, .. } = s.utilities[c].clone();
                         [&mut curve, &mut slope][which][d] += h;
-                        s.utilities[c] = UtilityPosterior::new(&given, curve, slope).unwrap();
+                        s.utilities[c] = UtilityPosterior::new(&data, curve, slope).unwrap();
                     };
                     assert!(slope(&change).abs() < 2e-3, "duel {d}: {}", slope(&change));
                 }
@@ -458,14 +476,14 @@ mod tests {
         assert!(slope(&share).abs() < 1e-6);
     }
 
-    /// The bound without its last term lies below the log evidence of duels, found by draws of utilities
-    /// under every assignment of items, and not far below.
+    /// The bound without its last term is below the log evidence of duels, which is estimated by draws of
+    /// utilities under every assignment of items, and close to it.
     #[test]
     fn the_bound_is_below_the_evidence() {
         let case = case(3, 1.0);
         let none = Matrix::zeros(3, 0);
-        let given = MixtureData { duels: &case.duels, x: &none, psd_root: &case.psd_root };
-        let state = state(&given, 2, 300);
+        let data = MixtureData { duels: &case.duels, x: &none, psd_root: &case.psd_root };
+        let state = state(&data, 2, 300);
         let mut random = Random::seed_from_u64(1);
         let (draws, mut evidence) = (60_000, Vec::new());
         for _ in 0..draws {

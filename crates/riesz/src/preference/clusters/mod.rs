@@ -1,10 +1,9 @@
-//! Which items can be compared at all: clusters of items such that a ranking holds within each, and between
-//! them nothing does.
+//! Clusters of comparable items: within each there is a ranking, and between them there is none.
 //!
-//! [`ClusteringMethod::Mixture`] is the one to use: it says how probable each membership is, and the largest
-//! bound tells the number of clusters. The others are published methods, for comparison (Chau 2023, section
-//! 6.3). Whatever is found, [`Clusters::covariates`] is the partition by k-means of the covariates alone,
-//! without any duel: a method that does not do better has learnt nothing from duels.
+//! [`ClusteringMethod::Mixture`] is the recommended method: it gives the probability of each membership, and
+//! its bound determines the number of clusters. The others are published methods, for comparison (Chau 2023,
+//! section 6.3). With every result, [`Clusters::covariates`] is the partition by k-means of the covariates
+//! alone, without any duel: a method that is no better has learnt nothing from duels.
 
 mod averages;
 mod mixture;
@@ -39,7 +38,7 @@ const SUBSAMPLE: f64 = 0.8;
 /// Rounds of the search for the mixture's kernel.
 const ROUNDS: usize = 8;
 
-/// How clusters are found.
+/// Methods of clustering.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ClusteringMethod {
     /// A mixture of rankings, by variational inference; see the module's head.
@@ -64,21 +63,21 @@ pub enum ClusteringMethod {
     Covariates,
 }
 
-/// How many clusters.
+/// The number of clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterCount {
-    /// So many.
+    /// This number.
     Fixed(usize),
-    /// As many as have the largest bound, from 1 on; of mixtures only.
+    /// The number with the largest bound, from 1 to this; for mixtures only.
     UpTo(usize),
 }
 
 /// Finds clusters of comparable items.
 #[derive(Debug, Clone)]
 pub struct Clusterer {
-    /// How.
+    /// The method.
     pub method: ClusteringMethod,
-    /// How many.
+    /// The number of clusters.
     pub count: ClusterCount,
     /// The models of duels that methods start from: their kernel, and whether it is tuned.
     pub process: PreferenceProcess,
@@ -99,33 +98,33 @@ pub struct Clusters {
     pub labels: Vec<usize>,
     /// Items × clusters: the probability of each; of other methods than mixtures 1 or 0.
     pub memberships: Matrix,
-    /// How many there are.
+    /// The number of clusters.
     pub count: usize,
-    /// Of mixtures, by the number of clusters: the largest bound of the log evidence that was found.
+    /// For mixtures, the largest bound of the log evidence for each number of clusters.
     pub bounds: Vec<(usize, f64)>,
-    /// Of mixtures: the bound after each sweep of the run that won. It never falls.
+    /// For mixtures, the bound after each sweep of the best run. It never decreases.
     pub sweeps: Vec<f64>,
-    /// As many clusters by k-means of the covariates alone.
+    /// Labels of as many clusters by k-means of the covariates alone.
     pub covariates: Vec<usize>,
-    /// How far, on average, clusters of subsamples of the duels agree with these: adjusted Rand index.
+    /// The mean agreement of clusters of subsamples of the duels with these: adjusted Rand index.
     pub stability: Option<f64>,
 }
 
-/// What depends on items and duels, but not on the number of clusters.
+/// Inputs that depend on items and duels, but not on the number of clusters.
 struct ClusterInputs {
     x: Matrix,
-    /// Of the method, and of the mixture's starts.
+    /// The matrix of log odds or comparisons that the method uses, also for the starts of the mixture.
     flow: Option<Matrix>,
     kernel: Kernel,
     share: f64,
 }
 
 impl Clusterer {
-    /// A mixture of up to `most` clusters.
-    pub fn new(process: PreferenceProcess, most: usize) -> Self {
+    /// A mixture of up to `max_clusters` clusters.
+    pub fn new(process: PreferenceProcess, max_clusters: usize) -> Self {
         Self {
             method: ClusteringMethod::Mixture { covariates: true, starts: 12 },
-            count: ClusterCount::UpTo(most),
+            count: ClusterCount::UpTo(max_clusters),
             process,
             subsamples: 0,
             seed: 0,
@@ -134,8 +133,8 @@ impl Clusterer {
         }
     }
 
-    /// Clusters the rows of `items` by duels among them. Cost, besides that of the models: O(N³) for N items;
-    /// of mixtures that a sweep, of which each start takes some tens, for each number of clusters.
+    /// Clusters the rows of `items` by duels among them. Cost in addition to the models': O(N³) for N items;
+    /// for mixtures as much per sweep, of which each start takes some tens, for each number of clusters.
     ///
     /// The same numbers for any number of threads.
     ///
@@ -146,29 +145,29 @@ impl Clusterer {
         let (prepared, process) = self.prepare(items, duels, &self.process)?;
         let counts = match self.count {
             ClusterCount::Fixed(count) => count..=count,
-            ClusterCount::UpTo(most) => 1..=most,
+            ClusterCount::UpTo(max_clusters) => 1..=max_clusters,
         };
         self.progress.start(counts.clone().count() + self.subsamples);
         let mut best: Option<ClusteringResult> = None;
         let mut bounds = Vec::new();
         for count in counts {
-            let found = self.clusters(&prepared, items, duels, count)?;
-            self.watch().step();
-            bounds.extend(found.sweeps.last().map(|bound| (count, *bound)));
-            if best.as_ref().is_none_or(|best| found.sweeps.last() > best.sweeps.last()) {
-                best = Some(found);
+            let result = self.clusters(&prepared, items, duels, count)?;
+            self.control().step();
+            bounds.extend(result.sweeps.last().map(|bound| (count, *bound)));
+            if best.as_ref().is_none_or(|best| result.sweeps.last() > best.sweeps.last()) {
+                best = Some(result);
             }
         }
         let Some(ClusteringResult { labels, memberships, sweeps }) = best else {
             return Err(Error::parameter("clusters", 0, "there is 1 or more"));
         };
         let count = memberships.cols();
-        let covariates = KMeans::of(&prepared.x, count, KMEANS_STARTS, self.seed).labels;
+        let covariates = KMeans::fit(&prepared.x, count, KMEANS_STARTS, self.seed).labels;
         let stability = self.stability(items, duels, &process, &labels, count)?;
         Ok(Clusters { labels, memberships, count, bounds, sweeps, covariates, stability })
     }
 
-    fn watch(&self) -> RunControl<'_> {
+    fn control(&self) -> RunControl<'_> {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
@@ -192,7 +191,7 @@ impl Clusterer {
         }
     }
 
-    /// What clusters are made of, and the process as it was tuned.
+    /// The inputs of clustering, and the process with its tuned hyper-parameters.
     fn prepare(
         &self,
         items: &Table,
@@ -202,10 +201,10 @@ impl Clusterer {
         let x = standardised(items);
         let mut process = process.clone();
         (process.stop, process.progress) = (self.stop.clone(), Arc::default());
-        let given = &process.prior;
+        let prior = &process.prior;
         let share =
-            if given.utility_variance > 0.0 { given.utility_variance } else { given.generalised_variance };
-        let mut kernel = given.items.clone();
+            if prior.utility_variance > 0.0 { prior.utility_variance } else { prior.generalised_variance };
+        let mut kernel = prior.items.clone();
         let flow = match self.method {
             ClusteringMethod::Mixture { .. } | ClusteringMethod::Generalised | ClusteringMethod::Spectral => {
                 (process.prior.utility_variance, process.prior.generalised_variance) = (0.0, share);
@@ -233,33 +232,33 @@ impl Clusterer {
 
     fn clusters(
         &self,
-        given: &ClusterInputs,
+        inputs: &ClusterInputs,
         items: &Table,
         duels: &Duels,
         count: usize,
     ) -> Result<ClusteringResult> {
         check_cancelled(&self.stop)?;
-        let kmeans = |x: &Matrix| KMeans::of(x, count, KMEANS_STARTS, self.seed).labels;
-        let Some(flow) = &given.flow else {
-            return Ok(ClusteringResult::argmax_labels(kmeans(&given.x), count));
+        let kmeans = |x: &Matrix| KMeans::fit(x, count, KMEANS_STARTS, self.seed).labels;
+        let Some(flow) = &inputs.flow else {
+            return Ok(ClusteringResult::argmax_labels(kmeans(&inputs.x), count));
         };
         Ok(match self.method {
-            ClusteringMethod::Covariates => ClusteringResult::argmax_labels(kmeans(&given.x), count),
+            ClusteringMethod::Covariates => ClusteringResult::argmax_labels(kmeans(&inputs.x), count),
             ClusteringMethod::Generalised | ClusteringMethod::Comparisons => {
                 ClusteringResult::argmax_labels(kmeans(&singular_vectors(flow, count)?.1), count)
             }
             ClusteringMethod::Abstaining { threshold } => {
-                let mut sure = flow.clone();
-                for g in sure.data_mut() {
+                let mut confident = flow.clone();
+                for g in confident.data_mut() {
                     *g = if (logistic(*g) - 0.5).abs() < threshold || *g == 0.0 { 0.0 } else { g.signum() };
                 }
-                ClusteringResult::argmax_labels(kmeans(&singular_vectors(&sure, count)?.1), count)
+                ClusteringResult::argmax_labels(kmeans(&singular_vectors(&confident, count)?.1), count)
             }
             ClusteringMethod::Spectral => {
                 ClusteringResult::argmax_labels(kmeans(&spectral_embedding(&sizes(flow), count)?), count)
             }
             ClusteringMethod::Mixture { covariates, starts } => {
-                self.mixture(given, items, duels, (count, covariates, starts))?
+                self.mixture(inputs, items, duels, (count, covariates, starts))?
             }
         })
     }
@@ -274,7 +273,7 @@ impl Clusterer {
         let n = items.rows();
         let none = Matrix::zeros(n, 0);
         let x = if covariates { &prepared.x } else { &none };
-        let kmeans = |x: &Matrix| KMeans::of(x, count, KMEANS_STARTS, self.seed).labels;
+        let kmeans = |x: &Matrix| KMeans::fit(x, count, KMEANS_STARTS, self.seed).labels;
         let mut from = vec![soften(&kmeans(&prepared.x), count)];
         if let Some(flow) = prepared.flow.as_ref().filter(|_| count > 1) {
             let mut near = sizes(flow);
@@ -295,8 +294,8 @@ impl Clusterer {
         let mut place = [0.0; 2];
         let runs = {
             let root = gram(place)?;
-            let given = MixtureData { duels, x, psd_root: &root };
-            let run = |q: Matrix| Mixture::from(&given, q, self.watch());
+            let data = MixtureData { duels, x, psd_root: &root };
+            let run = |q: Matrix| Mixture::from(&data, q, self.control());
             from.into_par_iter().map(run).collect::<Result<Vec<Mixture>>>()?
         };
         let higher = |best: Mixture, other: Mixture| if other.bound() > best.bound() { other } else { best };
@@ -311,10 +310,10 @@ impl Clusterer {
                 for sign in [1.0, -1.0] {
                     let next = [place[0] + sign * step[0], place[1] + sign * step[1]];
                     let root = gram(next)?;
-                    let given = MixtureData { duels, x, psd_root: &root };
-                    let found = Mixture::from(&given, best.memberships.clone(), self.watch())?;
-                    if found.bound() > best.bound() + 1e-3 {
-                        (place, best, moved) = (next, found, true);
+                    let data = MixtureData { duels, x, psd_root: &root };
+                    let result = Mixture::from(&data, best.memberships.clone(), self.control())?;
+                    if result.bound() > best.bound() + 1e-3 {
+                        (place, best, moved) = (next, result, true);
                         break;
                     }
                 }
@@ -347,17 +346,17 @@ impl Clusterer {
             return Ok(None);
         }
         let fixed = PreferenceProcess { tune: false, ..process.clone() };
-        let all = duels.pairs().len();
-        let kept = ((SUBSAMPLE * all as f64).round() as usize).max(1);
+        let n_pairs = duels.pairs().len();
+        let kept = ((SUBSAMPLE * n_pairs as f64).round() as usize).max(1);
         let mut sum = 0.0;
         for t in 0..self.subsamples {
             let mut random = Random::seed_from_u64(hash([self.seed, 1 << 40, t as u64]));
-            let mut chosen = index::sample(&mut random, all, kept).into_vec();
+            let mut chosen = index::sample(&mut random, n_pairs, kept).into_vec();
             chosen.sort_unstable();
             let part = subset(duels, &chosen)?;
             let (prepared, _) = self.prepare(items, &part, &fixed)?;
             sum += adjusted_rand(labels, &self.clusters(&prepared, items, &part, count)?.labels);
-            self.watch().step();
+            self.control().step();
         }
         Ok(Some(sum / self.subsamples as f64))
     }
@@ -377,21 +376,21 @@ impl ClusteringResult {
     }
 }
 
-/// Some of the pairs with all of their duels.
+/// The duels of some of the pairs.
 fn subset(duels: &Duels, chosen: &[usize]) -> Result<Duels> {
     let pick = |side: fn(&Pair) -> usize| chosen.iter().map(|&d| side(&duels.pairs()[d])).collect::<Vec<_>>();
-    let of = |values: &[f64]| chosen.iter().map(|&d| values[d]).collect::<Vec<f64>>();
-    let weight = of(duels.weight());
-    Duels::new(duels.items(), &pick(|p| p.0), &pick(|p| p.1), &of(duels.outcome()), Some(&weight))
+    let select = |values: &[f64]| chosen.iter().map(|&d| values[d]).collect::<Vec<f64>>();
+    let weight = select(duels.weight());
+    Duels::new(duels.items(), &pick(|p| p.0), &pick(|p| p.1), &select(duels.outcome()), Some(&weight))
 }
 
-/// Entry (l, r) is how many more duels of this pair l won than lost, by weight.
+/// Entry (l, r) is the number of duels of this pair that l won minus those it lost, by weight.
 fn comparisons(duels: &Duels) -> Matrix {
     let mut out = Matrix::zeros(duels.items(), duels.items());
-    let all = duels.pairs().iter().zip(duels.outcome()).zip(duels.weight());
-    for ((&(l, r), &won), &weight) in all {
-        let more = weight * (2.0 * won - 1.0);
-        (out[(l, r)], out[(r, l)]) = (more, -more);
+    let duels_with_weights = duels.pairs().iter().zip(duels.outcome()).zip(duels.weight());
+    for ((&(l, r), &won), &weight) in duels_with_weights {
+        let excess = weight * (2.0 * won - 1.0);
+        (out[(l, r)], out[(r, l)]) = (excess, -excess);
     }
     out
 }
@@ -402,12 +401,12 @@ fn sizes(flow: &Matrix) -> Matrix {
     out
 }
 
-/// Memberships near labels, which leave room to move.
+/// Memberships near given labels, with room to change.
 fn soften(labels: &[usize], count: usize) -> Matrix {
     let mut q = Matrix::zeros(labels.len(), count);
-    for (i, &own) in labels.iter().enumerate() {
+    for (i, &label) in labels.iter().enumerate() {
         for (c, v) in q.row_mut(i).iter_mut().enumerate() {
-            *v = if c == own { 0.9 } else { 0.0 } + 0.1 / count as f64;
+            *v = if c == label { 0.9 } else { 0.0 } + 0.1 / count as f64;
         }
     }
     q
@@ -427,9 +426,10 @@ fn dirichlet(n: usize, count: usize, seed: u64) -> Matrix {
 }
 
 /// The kernel with all length scales longer, by a logarithm.
-fn scaled(kernel: &Kernel, by: f64) -> Kernel {
-    let longer =
-        |p: crate::kernel::Parameter| p.log_value + if p.name.starts_with("lengthscale") { by } else { 0.0 };
+fn scaled(kernel: &Kernel, log_factor: f64) -> Kernel {
+    let longer = |p: crate::kernel::Parameter| {
+        p.log_value + if p.name.starts_with("lengthscale") { log_factor } else { 0.0 }
+    };
     kernel.with_parameters(&kernel.parameters().into_iter().map(longer).collect::<Vec<f64>>())
 }
 

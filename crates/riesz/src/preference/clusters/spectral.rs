@@ -23,11 +23,11 @@ pub fn singular_vectors(skew: &Matrix, clusters: usize) -> Result<(Vec<f64>, Mat
     }
     let (values, vectors) = symmetric_eigen(&skew.transpose().matmul(skew))?;
     let singular = values.iter().rev().map(|v| v.max(0.0).sqrt()).collect();
-    Ok((singular, last(&vectors, kept)))
+    Ok((singular, last_columns(&vectors, kept)))
 }
 
 /// The last columns, the last one first.
-fn last(vectors: &Matrix, kept: usize) -> Matrix {
+fn last_columns(vectors: &Matrix, kept: usize) -> Matrix {
     let n = vectors.rows();
     let data = (0..n).flat_map(|i| (0..kept).map(move |c| vectors[(i, vectors.cols() - 1 - c)])).collect();
     Matrix::from_row_major(n, kept, data)
@@ -49,7 +49,7 @@ pub fn spectral_embedding(affinity: &Matrix, clusters: usize) -> Result<Matrix> 
         normal.row_mut(i).iter_mut().zip(&root).for_each(|(v, r)| *v /= r * root[i]);
     }
     let (_, vectors) = symmetric_eigen(&normal)?;
-    let mut out = last(&vectors, clusters);
+    let mut out = last_columns(&vectors, clusters);
     for i in 0..n {
         out.row_mut(i).iter_mut().for_each(|v| *v /= root[i]);
     }

@@ -1,16 +1,16 @@
-//! A function of features as an expansion over pairs of landmarks, for explanations and files.
+//! The posterior mean as an expansion over pairs of landmarks, for explanations and files.
 //!
-//! Of the prior that landmarks know, the posterior mean is `g = Σ_p α_p k̃(p_p, ·)` over the pairs that met.
-//! With items interpolated between landmarks by P, contexts by R, and slopes α, `g(l, r, u) = Σ_c k(u, c)
-//! [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where M_c holds `α R_uc` at (l, r) and the
-//! opposite at (r, l).
+//! Under the prior that the landmarks represent, the posterior mean is `g = Σ_p α_p k̃(p_p, ·)` over the
+//! compared pairs. With the interpolation weights P of items and R of contexts between landmarks, and
+//! coefficients α, `g(l, r, u) = Σ_c k(u, c) [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where
+//! M_c holds `α R_uc` at (l, r) and the opposite at (r, l).
 
 use super::known::{ExtraUtility, LandmarkInterpolation, PreferenceFeatureMaps};
 use crate::error::Result;
-use crate::explanation::Fact;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
+use crate::model_card::CardEntry;
 use crate::preference::bilinear_skew::ComparedPairs;
 use crate::preference::pair_kernel::{self, Pair, PairKernel, wide_rows_in};
 use crate::table::{ColumnKind, Table};
@@ -21,13 +21,13 @@ const LARGEST: usize = 1 << 26;
 /// Points of an expansion without their contexts: items that stand in them, pairs of these, which are the
 /// same for each landmark of contexts, and coefficients.
 struct SupportPairs {
-    halves: Table,
+    half_rows: Table,
     pairs: Vec<Pair>,
     coef: Vec<f64>,
 }
 
 impl PreferenceFeatureMaps {
-    /// The mean with these slopes of the pairs that met; or why there is none, see
+    /// The mean with these coefficients of the compared pairs; or the reason why there is none, see
     /// [`LandmarkFit::model`](super::LandmarkFit::model).
     #[allow(clippy::too_many_arguments, reason = "called from one place")]
     pub fn expansion(
@@ -36,97 +36,106 @@ impl PreferenceFeatureMaps {
         margin: Option<f64>,
         items: &Table,
         for_items: &LandmarkInterpolation,
-        met: &ComparedPairs,
+        compared: &ComparedPairs,
         alpha: &[f64],
-        card: Vec<Fact>,
+        card: Vec<CardEntry>,
     ) -> Result<std::result::Result<KernelExpansion, &'static str>> {
-        let around = self.contexts.as_ref().map(|own| &own.landmarks);
-        let contexts = around.map_or(1, Table::rows);
-        let levels =
-            |own: &ExtraUtility| if let ExtraUtility::Levels { count, .. } = own { *count } else { 0 };
-        let alone: usize =
-            self.alone.iter().map(levels).chain(for_items.alone.iter().flatten().map(Matrix::cols)).sum();
+        let context_landmarks = self.contexts.as_ref().map(|context_map| &context_map.landmarks);
+        let contexts = context_landmarks.map_or(1, Table::rows);
+        let levels = |utility: &ExtraUtility| {
+            if let ExtraUtility::Levels { count, .. } = utility { *count } else { 0 }
+        };
+        let n_extra_points: usize = self
+            .extra_utilities
+            .iter()
+            .map(levels)
+            .chain(for_items.extra_utilities.iter().flatten().map(Matrix::cols))
+            .sum();
         let q = for_items.items.cols();
-        let count = if prior.generalised_variance > 0.0 { q * (q - 1) } else { 0 } + 2 * (q + alone);
-        let width = 2 * items.width() + around.map_or(0, Table::width);
+        let count = if prior.generalised_variance > 0.0 { q * (q - 1) } else { 0 } + 2 * (q + n_extra_points);
+        let width = 2 * items.width() + context_landmarks.map_or(0, Table::width);
         if count.saturating_mul(contexts).saturating_mul(width) > LARGEST {
             return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer"));
         }
-        let kernels = self.alone.iter().filter_map(|own| match own {
+        let kernels = self.extra_utilities.iter().filter_map(|utility| match utility {
             ExtraUtility::Levels { .. } => None,
-            ExtraUtility::Through(own) => Some(&own.kernel),
+            ExtraUtility::Through(map) => Some(&map.kernel),
         });
-        let neutral = match NeutralRow::of(prior, items, &kernels.collect::<Vec<_>>())? {
-            Ok(own) => own,
+        let neutral = match NeutralRow::for_prior(prior, items, &kernels.collect::<Vec<_>>())? {
+            Ok(row) => row,
             Err(why) => return Ok(Err(why)),
         };
         let mut points: Option<SupportPairs> = None;
         for c in 0..contexts {
-            let each = alpha.iter().zip(&met.contexts);
-            let slopes: Vec<f64> = each.map(|(a, &context)| a * for_items.contexts[(context, c)]).collect();
-            let found = self.points(prior, &neutral, items, for_items, &met.pairs, &slopes)?;
+            let terms = alpha.iter().zip(&compared.contexts);
+            let slopes: Vec<f64> = terms.map(|(a, &context)| a * for_items.contexts[(context, c)]).collect();
+            let support = self.points(prior, &neutral, items, for_items, &compared.pairs, &slopes)?;
             match &mut points {
-                None => points = Some(found),
-                Some(all) => all.coef.extend(found.coef),
+                None => points = Some(support),
+                Some(support_pairs) => support_pairs.coef.extend(support.coef),
             }
         }
-        let Some(SupportPairs { halves, pairs, coef }) = points else {
+        let Some(SupportPairs { half_rows: halves, pairs, coef }) = points else {
             return Ok(Err("there are no points"));
         };
-        let all = pairs.repeat(contexts);
-        let rows: Vec<usize> = (0..all.len()).map(|i| i / pairs.len().max(1)).collect();
-        let points = wide_rows_in(&halves, &all, around.map(|table| table.select_rows(&rows)).as_ref())?;
+        let repeated_pairs = pairs.repeat(contexts);
+        let rows: Vec<usize> = (0..repeated_pairs.len()).map(|i| i / pairs.len().max(1)).collect();
+        let points = wide_rows_in(
+            &halves,
+            &repeated_pairs,
+            context_landmarks.map(|table| table.select_rows(&rows)).as_ref(),
+        )?;
         let link = margin.map_or(Link::Logistic, |margin| Link::LatentRaoKupper { margin });
         pair_kernel::model(prior.wide_row_kernel(items.width()), points, coef, link, card).map(Ok)
     }
 
-    /// Of one landmark of contexts, with slopes of the pairs that met.
+    /// The support pairs of one landmark of contexts, given coefficients of the compared pairs.
     fn points(
         &self,
         prior: &PairKernel,
         neutral: &NeutralRow,
         items: &Table,
         for_items: &LandmarkInterpolation,
-        met: &[Pair],
+        compared: &[Pair],
         slopes: &[f64],
     ) -> Result<SupportPairs> {
         let (p, n, q) = (&for_items.items, items.rows(), for_items.items.cols());
         let mut sums = vec![0.0; n];
         let mut columns = vec![Vec::new(); n];
-        for (&(l, r), a) in met.iter().zip(slopes) {
+        for (&(l, r), a) in compared.iter().zip(slopes) {
             columns[r].push((l, *a));
             columns[l].push((r, -a));
             sums[l] += a;
             sums[r] -= a;
         }
         let mut out = SupportPairs {
-            halves: neutral.for_items(&self.items.landmarks)?,
+            half_rows: neutral.for_items(&self.items.landmarks)?,
             pairs: Vec::new(),
             coef: Vec::new(),
         };
         if prior.generalised_variance > 0.0 {
-            // M is skew, so that its transpose changes the sign.
+            // M is skew: its transpose has the opposite sign.
             let times = Sparse::from_columns(n, columns)?.transpose_times(p);
             let weights = p.transpose().matmul(&times);
             for (i, j) in (0..q).flat_map(|i| (i + 1..q).map(move |j| (i, j))) {
-                let own = 0.5 * (weights[(j, i)] - weights[(i, j)]);
+                let entry = 0.5 * (weights[(j, i)] - weights[(i, j)]);
                 out.pairs.extend([(i, j), (j, i)]);
-                out.coef.extend([own, -own]);
+                out.coef.extend([entry, -entry]);
             }
         }
-        out.halves = out.halves.stack(&neutral.nowhere)?;
+        out.half_rows = out.half_rows.stack(&neutral.nowhere)?;
         if prior.utility_variance > 0.0 {
-            // Beside nothing a side stands alone: weights of landmarks need not sum up to 0, as those of
+            // Beside the neutral row a side counts alone: weights of landmarks need not sum to 0, as those of
             // either side of pairs do. Pairs of landmarks have a utility of their own.
-            let mut own = p.transpose().matvec(&sums);
-            out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| own[i] -= c);
-            for (i, own) in own.into_iter().enumerate() {
+            let mut point_weights = p.transpose().matvec(&sums);
+            out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| point_weights[i] -= c);
+            for (i, weight) in point_weights.into_iter().enumerate() {
                 out.pairs.extend([(i, q), (q, i)]);
-                out.coef.extend([own, -own]);
+                out.coef.extend([weight, -weight]);
             }
         }
-        for (own, between) in self.alone.iter().zip(&for_items.alone) {
-            let (rows, weights) = match (own, between) {
+        for (utility, between) in self.extra_utilities.iter().zip(&for_items.extra_utilities) {
+            let (rows, weights) = match (utility, between) {
                 (ExtraUtility::Through(known), Some(between)) => {
                     let places = known.kernel.terms.iter().flat_map(|t| &t.factors);
                     let places: Vec<usize> = places.flat_map(|f| f.columns().to_vec()).collect();
@@ -147,19 +156,19 @@ impl PreferenceFeatureMaps {
                 }
                 (ExtraUtility::Through(_), None) => continue,
             };
-            let first = out.halves.rows();
-            out.halves = out.halves.stack(&rows)?;
-            for (i, own) in weights.into_iter().enumerate() {
+            let first = out.half_rows.rows();
+            out.half_rows = out.half_rows.stack(&rows)?;
+            for (i, weight) in weights.into_iter().enumerate() {
                 out.pairs.extend([(first + i, q), (q, first + i)]);
-                out.coef.extend([own, -own]);
+                out.coef.extend([weight, -weight]);
             }
         }
         Ok(out)
     }
 }
 
-/// What stands for nothing: a row that is far from all items, and whose columns of further utilities are
-/// those of every point that has no part in these, so that they cancel.
+/// A neutral row: it is far from all items, and its columns of further utilities equal those of every point
+/// that has no part in these, so that they cancel.
 struct NeutralRow {
     nowhere: Table,
     /// The columns of further utilities.
@@ -167,11 +176,12 @@ struct NeutralRow {
 }
 
 impl NeutralRow {
-    /// `through` are the kernels of further utilities that have no levels: of these, nobody's is 0 there.
-    fn of(
+    /// The neutral row for a prior; `dense_kernels` are the kernels of further utilities that have no levels,
+    /// whose values must be 0 there.
+    fn for_prior(
         prior: &PairKernel,
         items: &Table,
-        through: &[&Kernel],
+        dense_kernels: &[&Kernel],
     ) -> Result<std::result::Result<Self, &'static str>> {
         let read = |kernel: &Kernel| -> Vec<usize> {
             kernel.terms.iter().flat_map(|t| &t.factors).flat_map(|f| f.columns().to_vec()).collect()
@@ -191,7 +201,7 @@ impl NeutralRow {
             Table::from_column_major(items.columns().to_vec(), 1, (0..items.width()).map(far).collect())?;
         let vanishes = |k: &Kernel| k.cross_gram(items, &nowhere).data().iter().all(|k| *k == 0.0);
         let needed = prior.utility_variance > 0.0 || by_items && prior.extra_utility_kernel.is_some();
-        if needed && !vanishes(&prior.items) || !through.iter().all(|k| vanishes(k)) {
+        if needed && !vanishes(&prior.items) || !dense_kernels.iter().all(|k| vanishes(k)) {
             return Ok(Err(
                 "the kernel does not vanish far from all items, as Gaussian and Matérn kernels do",
             ));

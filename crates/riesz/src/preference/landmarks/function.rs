@@ -1,4 +1,4 @@
-//! What predicts: the posterior of the weights of features.
+//! Predictions from the posterior of the weights of features.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,8 +14,8 @@ use crate::preference::bilinear_skew::{ComparedPairs, SkewFeatures, SkewModel, S
 use crate::preference::pair_kernel::{Pair, PairKernel, wide_rows_in};
 use crate::table::Table;
 
-/// What conjugate gradients leave of a pair's right side: its square is the share of the variance beforehand
-/// by which that afterwards is too small, at most.
+/// Tolerance of conjugate gradients for a pair: its square bounds the share of the prior variance by which
+/// the posterior variance is too small.
 const CG_TOLERANCE: f64 = 1e-4;
 
 /// A fitted skew function of two items, in a context if there are some.
@@ -32,14 +32,14 @@ pub struct LandmarkFunction {
     pub(super) draws: Vec<SkewWeights>,
 }
 
-/// What was learnt from, for variances.
+/// Training data, which variances need.
 #[derive(Debug, Clone)]
 pub(super) struct TrainingData {
     pub items: Table,
     pub contexts: Option<Table>,
-    pub met: ComparedPairs,
-    /// By pair, what the likelihood curves by.
-    pub curve: Vec<f64>,
+    pub compared: ComparedPairs,
+    /// For each pair, minus the second derivative of the log likelihood.
+    pub curvature: Vec<f64>,
 }
 
 /// A function in tables and matrices.
@@ -48,18 +48,18 @@ pub struct LandmarkParameters {
     /// Landmarks, and what makes features of the kernel with them: of items, of further utilities that have
     /// some, and of contexts.
     pub bases: Vec<(Table, Matrix)>,
-    /// By row the weights of the mean, and of draws' deviations from it: for each feature of contexts the
-    /// upper triangle of V row by row, and then w.
+    /// One row of weights for the mean, and one for the deviation of each draw: for each feature of contexts
+    /// the upper triangle of V row by row, and then w.
     pub weights: Matrix,
-    /// The items that were learnt from.
+    /// The items of the training data.
     pub items: Table,
     /// The different contexts of their duels.
     pub contexts: Option<Table>,
     /// The pairs that met.
     pub pairs: Vec<Pair>,
-    /// By pair, the row of its context.
+    /// For each pair, the row of its context.
     pub rows: Vec<usize>,
-    /// By pair, what the likelihood curves by.
+    /// For each pair, minus the second derivative of the log likelihood.
     pub curve: Vec<f64>,
 }
 
@@ -69,9 +69,9 @@ impl LandmarkFunction {
         &self.known.items.landmarks
     }
 
-    /// The contexts that are, if there are some.
+    /// The landmarks of contexts, if there are contexts.
     pub fn context_landmarks(&self) -> Option<&Table> {
-        self.known.contexts.as_ref().map(|own| &own.landmarks)
+        self.known.contexts.as_ref().map(|context_map| &context_map.landmarks)
     }
 
     fn prepare_query(
@@ -81,24 +81,24 @@ impl LandmarkFunction {
         contexts: Option<&Table>,
     ) -> Result<(SkewFeatures, ComparedPairs)> {
         if self.known.contexts.is_some() != contexts.is_some() {
-            let (given, allowed) = if contexts.is_some() {
+            let (value, allowed) = if contexts.is_some() {
                 ("some", "the model was fitted to duels without contexts: leave them out")
             } else {
                 ("none", "the model was fitted to duels in contexts: say which, a row a pair")
             };
-            return Err(Error::parameter("contexts", given, allowed));
+            return Err(Error::parameter("contexts", value, allowed));
         }
-        if let Some(found) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
-            let (what, why, expected) = ("the table of contexts".into(), "one a pair".into(), pairs.len());
-            return Err(Error::Shape { what, unit: "rows", expected, found, why });
+        if let Some(n_rows) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
+            let (subject, why, expected) = ("the table of contexts".into(), "one a pair".into(), pairs.len());
+            return Err(Error::Shape { subject, unit: "rows", expected, actual: n_rows, why });
         }
         let features = self.known.features(&self.prior, items, contexts)?;
         let rows = (0..pairs.len()).map(|i| if contexts.is_some() { i } else { 0 }).collect();
         Ok((features, ComparedPairs { pairs: pairs.to_vec(), contexts: rows }))
     }
 
-    /// What landmarks do not know of the variances of pairs beforehand. It is independent of all that they
-    /// know, so that duels tell nothing of it.
+    /// The prior variances of pairs that the landmarks do not explain. This part is independent of the
+    /// explained one, so that duels hold no information about it.
     fn residual_variance(
         &self,
         (features, met): (&SkewFeatures, &ComparedPairs),
@@ -106,32 +106,33 @@ impl LandmarkFunction {
         contexts: Option<&Table>,
     ) -> Result<Vec<f64>> {
         let items = items.align_to(self.landmarks().columns())?;
-        let around = contexts.zip(self.context_landmarks()).map(|(own, known)| own.align_to(known.columns()));
-        let rows = wide_rows_in(&items, &met.pairs, around.transpose()?.as_ref())?;
+        let aligned_contexts =
+            contexts.zip(self.context_landmarks()).map(|(table, known)| table.align_to(known.columns()));
+        let rows = wide_rows_in(&items, &met.pairs, aligned_contexts.transpose()?.as_ref())?;
         let (kernel, width) = (self.prior.wide_row_kernel(items.width()), items.width());
-        let of = |(i, (pair, context)): (usize, (&Pair, &usize))| {
+        let residual_of = |(i, (pair, context)): (usize, (&Pair, &usize))| {
             let row = rows.row(i);
             let back = [&row[width..2 * width], &row[..width], &row[2 * width..]].concat();
-            let all = kernel.eval(&row, &row) - kernel.eval(&row, &back);
-            (all - features.variance(*pair, *context)).max(0.0)
+            let total = kernel.eval(&row, &row) - kernel.eval(&row, &back);
+            (total - features.variance(*pair, *context)).max(0.0)
         };
-        Ok(met.pairs.par_iter().zip(&met.contexts).enumerate().map(of).collect())
+        Ok(met.pairs.par_iter().zip(&met.contexts).enumerate().map(residual_of).collect())
     }
 
-    /// The posterior mean of the log odds that the left item of each pair wins, in contexts that have a row a
-    /// pair. Cost with c features of contexts O(c items q²) and O(c q) a pair.
+    /// The posterior mean of the log odds that the left item of each pair wins; `contexts` has one row per
+    /// pair. Cost with c features of contexts O(c items q²) and O(c q) per pair.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that are not as those
     /// of the fit.
     pub fn log_odds(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Vec<f64>> {
-        let (features, met) = self.prepare_query(items, pairs, contexts)?;
-        Ok(features.log_odds(&self.mean, &met))
+        let (features, compared) = self.prepare_query(items, pairs, contexts)?;
+        Ok(features.log_odds(&self.mean, &compared))
     }
 
-    /// The same, and its standard deviation, that of what landmarks know being estimated from draws: the
-    /// standard error is at most `1/√(2 draws)` of it. Where items and contexts are far from all landmarks,
-    /// it is that of the prior. Cost as of [`log_odds`](Self::log_odds) for each draw.
+    /// Posterior mean and standard deviation of the log odds. The standard deviation of the explained part is
+    /// estimated from draws: its standard error is at most `1/√(2 draws)` of it. Far from all landmarks it is
+    /// that of the prior. Cost as of [`log_odds`](Self::log_odds) for each draw.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::Parameter`] without draws.
@@ -146,21 +147,22 @@ impl LandmarkFunction {
                 "standard deviations are estimated from draws: fit with some, or ask for exact ones";
             return Err(Error::parameter("draws", 0, allowed));
         }
-        let (features, met) = self.prepare_query(items, pairs, contexts)?;
+        let (features, compared) = self.prepare_query(items, pairs, contexts)?;
         let mut squares = vec![0.0; pairs.len()];
         for draw in &self.draws {
-            let off = features.log_odds(draw, &met);
-            squares.iter_mut().zip(off).for_each(|(s, v)| *s += v * v);
+            let deviations = features.log_odds(draw, &compared);
+            squares.iter_mut().zip(deviations).for_each(|(s, v)| *s += v * v);
         }
         let count = self.draws.len() as f64;
-        let unknown = self.residual_variance((&features, &met), items, contexts)?;
-        let sd = squares.iter().zip(unknown).map(|(s, more)| (s / count + more).sqrt()).collect();
-        Ok((features.log_odds(&self.mean, &met), sd))
+        let unknown = self.residual_variance((&features, &compared), items, contexts)?;
+        let sd =
+            squares.iter().zip(unknown).map(|(s, unexplained)| (s / count + unexplained).sqrt()).collect();
+        Ok((features.log_odds(&self.mean, &compared), sd))
     }
 
-    /// The same with standard deviations that take no draws: each variance is found by conjugate gradients,
-    /// and is too small by at most 1e-8 of the one beforehand. Cost for each pair of some tens of products
-    /// with the Hessian, as of those of the [fit](super::LandmarkProcess::fit).
+    /// Posterior mean and standard deviation without draws: each variance is computed by conjugate gradients,
+    /// and is too small by at most 1e-8 of the prior variance. Cost for each pair: some tens of products with
+    /// the Hessian, as those of the [fit](super::LandmarkProcess::fit).
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -171,24 +173,24 @@ impl LandmarkFunction {
         contexts: Option<&Table>,
         stop: &AtomicBool,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
-        let TrainingData { items: own, contexts: around, met: learnt, curve } = &self.learnt;
-        let (features, met) = self.prepare_query(items, pairs, contexts)?;
+        let TrainingData { items: own, contexts: around, compared: learnt, curvature: curve } = &self.learnt;
+        let (features, compared) = self.prepare_query(items, pairs, contexts)?;
         let of_learnt = self.known.features(&self.prior, own, around.as_ref())?;
         let problem = SkewModel::new(&of_learnt, learnt);
-        let unknown = self.residual_variance((&features, &met), items, contexts)?;
-        let spread = |((pair, context), more): ((&Pair, &usize), &f64)| {
-            let at = features.evaluation(*pair, *context);
-            let (solved, _) = problem.solve(curve, &at, CG_TOLERANCE, stop)?;
-            Ok((at.dot(&solved).max(0.0) + more).sqrt())
+        let unknown = self.residual_variance((&features, &compared), items, contexts)?;
+        let sd_of = |((pair, context), unexplained): ((&Pair, &usize), &f64)| {
+            let evaluation = features.evaluation(*pair, *context);
+            let (solved, _) = problem.solve(curve, &evaluation, CG_TOLERANCE, stop)?;
+            Ok((evaluation.dot(&solved).max(0.0) + unexplained).sqrt())
         };
-        let each = met.pairs.par_iter().zip(&met.contexts).zip(&unknown);
-        let sd = each.map(spread).collect::<Result<Vec<_>>>()?;
-        Ok((features.log_odds(&self.mean, &met), sd))
+        let pairs_with_residual = compared.pairs.par_iter().zip(&compared.contexts).zip(&unknown);
+        let sd = pairs_with_residual.map(sd_of).collect::<Result<Vec<_>>>()?;
+        Ok((features.log_odds(&self.mean, &compared), sd))
     }
 
-    /// The probabilities of the classes, the right one wins, the left one wins, and with a margin that
-    /// neither does, averaged over a normal posterior with the standard deviations that draws estimate;
-    /// without draws those at the mean. Pairs × 2 or 3.
+    /// The probabilities of the classes (the right item wins, the left item wins, and with a margin neither),
+    /// averaged over a normal posterior with the standard deviations that draws estimate; without draws those
+    /// at the mean. Pairs × 2 or 3.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds).
@@ -198,7 +200,7 @@ impl LandmarkFunction {
         } else {
             self.moments(items, pairs, contexts)?
         };
-        let of = |(mean, sd): (&f64, &f64)| {
+        let probabilities_of = |(mean, sd): (&f64, &f64)| {
             let won = |margin: f64| logistic_normal_mean(mean - margin, sd * sd);
             match self.margin {
                 None => vec![1.0 - won(0.0), won(0.0)],
@@ -208,28 +210,28 @@ impl LandmarkFunction {
                 }
             }
         };
-        let all: Vec<Vec<f64>> = mean.par_iter().zip(&sd).map(of).collect();
+        let probabilities: Vec<Vec<f64>> = mean.par_iter().zip(&sd).map(probabilities_of).collect();
         let classes = if self.margin.is_some() { 3 } else { 2 };
-        Ok(Matrix::from_row_major(pairs.len(), classes, all.concat()))
+        Ok(Matrix::from_row_major(pairs.len(), classes, probabilities.concat()))
     }
 
-    /// What it is made of besides its prior and margin.
+    /// The parameters besides the prior and the margin.
     pub fn state(&self) -> LandmarkParameters {
-        let PreferenceFeatureMaps { items, alone, contexts } = &self.known;
-        let alone = alone.iter().filter_map(|own| match own {
+        let PreferenceFeatureMaps { items, extra_utilities, contexts } = &self.known;
+        let dense_maps = extra_utilities.iter().filter_map(|utility| match utility {
             ExtraUtility::Levels { .. } => None,
-            ExtraUtility::Through(own) => Some(own),
+            ExtraUtility::Through(map) => Some(map),
         });
-        let bases = std::iter::once(items).chain(alone).chain(contexts);
+        let bases = std::iter::once(items).chain(dense_maps).chain(contexts);
         let upper = |v: &Matrix| (0..v.rows()).flat_map(|i| v.row(i)[i + 1..].to_vec()).collect::<Vec<f64>>();
         let row = |w: &SkewWeights| -> Vec<f64> {
-            let alone = w.utilities.data().iter().chain(w.item_effects.data()).copied();
-            w.pairs.iter().flat_map(upper).chain(alone).collect()
+            let other_weights = w.utilities.data().iter().chain(w.item_effects.data()).copied();
+            w.pairs.iter().flat_map(upper).chain(other_weights).collect()
         };
         let rows: Vec<Vec<f64>> = std::iter::once(&self.mean).chain(&self.draws).map(row).collect();
-        let TrainingData { items, contexts, met, curve } = self.learnt.clone();
+        let TrainingData { items, contexts, compared: met, curvature: curve } = self.learnt.clone();
         LandmarkParameters {
-            bases: bases.map(|own| (own.landmarks.clone(), own.basis.clone())).collect(),
+            bases: bases.map(|map| (map.landmarks.clone(), map.basis.clone())).collect(),
             weights: Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat()),
             items,
             contexts,
@@ -239,7 +241,7 @@ impl LandmarkFunction {
         }
     }
 
-    /// From what [`state`](Self::state) gives.
+    /// Restores a function from its [`state`](Self::state).
     ///
     /// # Errors
     /// [`Error::Shape`] if sizes do not fit; [`Error::Format`] for what is missing.
@@ -250,21 +252,25 @@ impl LandmarkFunction {
             let problem = || Error::Format { problem: "a basis of landmarks is missing".into() };
             let (landmarks, basis) = bases.next().ok_or_else(problem)?;
             let q = landmarks.rows();
-            for found in [basis.rows(), basis.cols()] {
-                sized("the basis of landmarks", "numbers", q, found, "by the number of landmarks")?;
+            for size in [basis.rows(), basis.cols()] {
+                sized("the basis of landmarks", "numbers", q, size, "by the number of landmarks")?;
             }
             Ok::<_, Error>(Nystrom { kernel: kernel.clone(), landmarks, basis })
         };
         let of_items = next(&prior.items)?;
         let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms).map(|term| {
             match ExtraUtility::levels(term, &items) {
-                Some(own) => Ok(own),
+                Some(utility) => Ok(utility),
                 None => next(&Kernel { terms: vec![term.clone()] }).map(ExtraUtility::Through),
             }
         });
-        let alone = terms.collect::<Result<Vec<_>>>()?;
-        let of_contexts = prior.contexts.as_ref().map(|own| next(&own.with_shared_part())).transpose()?;
-        let known = PreferenceFeatureMaps { items: of_items, alone, contexts: of_contexts };
+        let extra_utilities = terms.collect::<Result<Vec<_>>>()?;
+        let of_contexts = prior
+            .contexts
+            .as_ref()
+            .map(|context_kernel| next(&context_kernel.with_shared_part()))
+            .transpose()?;
+        let known = PreferenceFeatureMaps { items: of_items, extra_utilities, contexts: of_contexts };
         let features = known.features(&prior, &items, contexts.as_ref())?;
         let (q, c) = (features.items.cols(), features.contexts.cols());
         let (utilities, levels) = (features.utilities.cols(), features.item_effects.rows());
@@ -276,27 +282,35 @@ impl LandmarkFunction {
             (pairs.iter().map(|p| p.0.max(p.1)).max(), items.rows()),
             (rows.iter().copied().max(), features.contexts.rows()),
         ];
-        if places.iter().any(|(last, count)| last.is_some_and(|last| last >= *count)) {
+        if places
+            .iter()
+            .any(|(largest_index, count)| largest_index.is_some_and(|largest_index| largest_index >= *count))
+        {
             return Err(Error::Format { problem: "pairs that met name items that are not there".into() });
         }
-        let mut all = (0..weights.rows()).map(|at| {
-            let mut rest = weights.row(at);
-            let mut own = features.zeros();
-            for v in &mut own.pairs {
+        let mut weight_sets = (0..weights.rows()).map(|row_index| {
+            let mut remaining = weights.row(row_index);
+            let mut weight_set = features.zeros();
+            for v in &mut weight_set.pairs {
                 for (i, j) in (0..q).flat_map(|i| (i + 1..q).map(move |j| (i, j))) {
-                    (v[(i, j)], v[(j, i)]) = (rest[0], -rest[0]);
-                    rest = &rest[1..];
+                    (v[(i, j)], v[(j, i)]) = (remaining[0], -remaining[0]);
+                    remaining = &remaining[1..];
                 }
             }
-            let (alone, of_levels) = rest.split_at(utilities * c);
-            own.utilities = Matrix::from_row_major(utilities, c, alone.to_vec());
-            own.item_effects = Matrix::from_row_major(levels, c, of_levels.to_vec());
-            own
+            let (utilities_part, of_levels) = remaining.split_at(utilities * c);
+            weight_set.utilities = Matrix::from_row_major(utilities, c, utilities_part.to_vec());
+            weight_set.item_effects = Matrix::from_row_major(levels, c, of_levels.to_vec());
+            weight_set
         });
         let problem = || Error::Format { problem: "the weights are missing".into() };
-        let mean = all.next().ok_or_else(problem)?;
-        let draws = all.collect();
-        let learnt = TrainingData { items, contexts, met: ComparedPairs { pairs, contexts: rows }, curve };
+        let mean = weight_sets.next().ok_or_else(problem)?;
+        let draws = weight_sets.collect();
+        let learnt = TrainingData {
+            items,
+            contexts,
+            compared: ComparedPairs { pairs, contexts: rows },
+            curvature: curve,
+        };
         Ok(Self { prior, margin, known, learnt, mean, draws })
     }
 }

@@ -1,5 +1,4 @@
-//! What makes features of items and of their contexts: landmarks of either, and what is known of further
-//! utilities.
+//! Feature maps of items and contexts: landmarks of either, and the features of further utilities.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,12 +10,12 @@ use crate::preference::bilinear_skew::SkewFeatures;
 use crate::preference::pair_kernel::PairKernel;
 use crate::table::{ColumnKind, Table};
 
-/// What makes features of items and contexts.
+/// The feature maps of items and contexts.
 #[derive(Debug, Clone)]
 pub(super) struct PreferenceFeatureMaps {
     pub items: Nystrom,
-    /// By term of further utilities.
-    pub alone: Vec<ExtraUtility>,
+    /// For each term of the further utilities its features.
+    pub extra_utilities: Vec<ExtraUtility>,
     pub contexts: Option<Nystrom>,
 }
 
@@ -32,12 +31,12 @@ pub(super) enum ExtraUtility {
     Through(Nystrom),
 }
 
-/// How what was learnt from stands between landmarks.
+/// Interpolation weights of the training data between landmarks.
 pub(super) struct LandmarkInterpolation {
     /// Items × landmarks.
     pub items: Matrix,
-    /// Of each further utility, items × its landmarks; none where it has levels.
-    pub alone: Vec<Option<Matrix>>,
+    /// For each further utility, items × its landmarks; none where it has levels.
+    pub extra_utilities: Vec<Option<Matrix>>,
     /// Contexts × landmarks; a 1 without contexts.
     pub contexts: Matrix,
 }
@@ -59,14 +58,14 @@ impl ExtraUtility {
             Self::Levels { column, count, scale } => {
                 ExtraUtilityFeatures::levels(items, *column, *count, *scale)
             }
-            Self::Through(own) => ExtraUtilityFeatures::Dense(own.features(items)?),
+            Self::Through(map) => ExtraUtilityFeatures::Dense(map.features(items)?),
         })
     }
 }
 
 /// Features of a further utility.
 enum ExtraUtilityFeatures {
-    /// How many there are, the only one of each item that is not 0, and what it is.
+    /// The number of levels, the level of each item, and the value of its only non-zero entry.
     One(usize, Vec<usize>, f64),
     Dense(Matrix),
 }
@@ -77,37 +76,35 @@ impl ExtraUtilityFeatures {
     }
 }
 
-/// What a function is linear in.
+/// Joins the features in which a function is linear.
 fn assemble_features(
     prior: &PairKernel,
     items: &Matrix,
-    alone: &[ExtraUtilityFeatures],
+    extra_features: &[ExtraUtilityFeatures],
     contexts: Option<Matrix>,
 ) -> Result<SkewFeatures> {
     let n = items.rows();
     let scaled = |share: f64| {
-        let mut own = if share > 0.0 { items.clone() } else { Matrix::zeros(n, 0) };
-        own.data_mut().iter_mut().for_each(|v| *v *= share);
-        own
+        let mut scaled_features = if share > 0.0 { items.clone() } else { Matrix::zeros(n, 0) };
+        scaled_features.data_mut().iter_mut().for_each(|v| *v *= share);
+        scaled_features
     };
     let utility = scaled(prior.utility_variance.sqrt());
     let dense: Vec<&Matrix> = std::iter::once(&utility)
-        .chain(
-            alone
-                .iter()
-                .filter_map(|own| if let ExtraUtilityFeatures::Dense(f) = own { Some(f) } else { None }),
-        )
+        .chain(extra_features.iter().filter_map(|features| {
+            if let ExtraUtilityFeatures::Dense(f) = features { Some(f) } else { None }
+        }))
         .collect();
     let width = dense.iter().map(|f| f.cols()).sum();
     let rows = (0..n).flat_map(|i| dense.iter().flat_map(move |f| f.row(i).iter().copied()));
     let (mut levels, mut columns) = (0, vec![Vec::new(); n]);
-    for own in alone {
-        let ExtraUtilityFeatures::One(count, places, value) = own else { continue };
+    for features in extra_features {
+        let ExtraUtilityFeatures::One(count, places, value) = features else { continue };
         places.iter().zip(&mut columns).for_each(|(place, column)| column.push((levels + place, *value)));
         levels += count;
     }
     Ok(SkewFeatures {
-        // Of either side the fourth root, so that products have the square root.
+        // Each side has the fourth root, so that products have the square root.
         items: scaled(prior.generalised_variance.sqrt().sqrt()),
         utilities: Matrix::from_row_major(n, width, rows.collect()),
         item_effects: Sparse::from_columns(levels, columns)?,
@@ -116,8 +113,9 @@ fn assemble_features(
 }
 
 impl PreferenceFeatureMaps {
-    /// Chooses landmarks of items and contexts, so many at most and each counting so much; returns features
-    /// of all, how they are interpolated, and what is not known of items and of contexts.
+    /// Chooses at most the given numbers of landmarks of items and contexts, whose rows count as often as
+    /// `counts` say. Returns the maps, the features of all rows, their interpolation weights, and the
+    /// unexplained shares of the variance of items and of contexts.
     pub fn choose(
         prior: &PairKernel,
         (items, contexts): (&Table, Option<&Table>),
@@ -127,35 +125,45 @@ impl PreferenceFeatureMaps {
         stop: &AtomicBool,
     ) -> Result<(Self, SkewFeatures, LandmarkInterpolation, [f64; 2])> {
         let of_items = Nystrom::choose(&prior.items, items, most, counts, seed, stop)?;
-        let (mut alone, mut interpolated, mut features) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut extra_utilities, mut interpolated, mut features) = (Vec::new(), Vec::new(), Vec::new());
         for term in prior.extra_utility_kernel.iter().flat_map(|k| &k.terms) {
-            if let Some(own) = ExtraUtility::levels(term, items) {
-                features.push(own.features(items)?);
+            if let Some(utility) = ExtraUtility::levels(term, items) {
+                features.push(utility.features(items)?);
                 interpolated.push(None);
-                alone.push(own);
+                extra_utilities.push(utility);
                 continue;
             }
             let kernel = Kernel { terms: vec![term.clone()] };
-            let own = Nystrom::choose(&kernel, items, most, counts, seed, stop)?;
-            features.push(ExtraUtilityFeatures::Dense(own.features));
-            interpolated.push(Some(own.interpolated));
-            alone.push(ExtraUtility::Through(own.known));
+            let choice = Nystrom::choose(&kernel, items, most, counts, seed, stop)?;
+            features.push(ExtraUtilityFeatures::Dense(choice.features));
+            interpolated.push(Some(choice.interpolated));
+            extra_utilities.push(ExtraUtility::Through(choice.known));
         }
-        let of_contexts = prior.contexts.as_ref().zip(contexts).map(|(own, table)| {
-            Nystrom::choose(&own.with_shared_part(), table, most_contexts, context_counts, seed, stop)
+        let of_contexts = prior.contexts.as_ref().zip(contexts).map(|(context_kernel, table)| {
+            Nystrom::choose(
+                &context_kernel.with_shared_part(),
+                table,
+                most_contexts,
+                context_counts,
+                seed,
+                stop,
+            )
         });
-        let one = || Matrix::column_vector(vec![1.0]);
+        let constant_feature = || Matrix::column_vector(vec![1.0]);
         let (contexts, phi, between, unknown_contexts) = match of_contexts.transpose()? {
             Some(LandmarkChoice { known, features, interpolated, unknown }) => {
                 (Some(known), Some(features), interpolated, unknown)
             }
-            None => (None, None, one(), 0.0),
+            None => (None, None, constant_feature(), 0.0),
         };
         let features = assemble_features(prior, &of_items.features, &features, phi)?;
-        let interpolated =
-            LandmarkInterpolation { items: of_items.interpolated, alone: interpolated, contexts: between };
+        let interpolated = LandmarkInterpolation {
+            items: of_items.interpolated,
+            extra_utilities: interpolated,
+            contexts: between,
+        };
         let unknown = [of_items.unknown, unknown_contexts];
-        Ok((Self { items: of_items.known, alone, contexts }, features, interpolated, unknown))
+        Ok((Self { items: of_items.known, extra_utilities, contexts }, features, interpolated, unknown))
     }
 
     pub fn features(
@@ -165,8 +173,12 @@ impl PreferenceFeatureMaps {
         contexts: Option<&Table>,
     ) -> Result<SkewFeatures> {
         let items = items.align_to(self.items.landmarks.columns())?;
-        let alone = self.alone.iter().map(|own| own.features(&items)).collect::<Result<Vec<_>>>()?;
-        let phi = self.contexts.as_ref().zip(contexts).map(|(own, rows)| own.features(rows)).transpose()?;
-        assemble_features(prior, &self.items.features(&items)?, &alone, phi)
+        let extra_features = self
+            .extra_utilities
+            .iter()
+            .map(|utility| utility.features(&items))
+            .collect::<Result<Vec<_>>>()?;
+        let phi = self.contexts.as_ref().zip(contexts).map(|(map, rows)| map.features(rows)).transpose()?;
+        assemble_features(prior, &self.items.features(&items)?, &extra_features, phi)
     }
 }

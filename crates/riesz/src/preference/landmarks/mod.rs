@@ -18,8 +18,8 @@ use super::duels::Duels;
 use super::gp_preference::{Inference, PreferenceProcess};
 use super::observed_duels::ObservedDuels;
 use crate::error::{Error, Result};
-use crate::explanation::Fact;
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
+use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng};
 use crate::table::Table;
 
@@ -49,15 +49,14 @@ use known::PreferenceFeatureMaps;
 pub struct LandmarkProcess {
     /// The prior, whether it is tuned, and the seed of all that is random.
     pub process: PreferenceProcess,
-    /// How many items are landmarks, at most. With as many as there are items (more do no harm) the prior is
-    /// that of the process itself: the exact fit for many duels, whose products take items³ operations
-    /// however many pairs met, and no matrix over these.
+    /// The maximum number of landmarks among the items. With as many as there are items (more do no harm) the
+    /// prior is exact: this is the exact fit for many duels, whose products take items³ operations for any
+    /// number of compared pairs, without a matrix over these.
     pub landmarks: usize,
-    /// How many of the different contexts are, at most.
+    /// The maximum number of landmarks among the different contexts.
     pub context_landmarks: usize,
-    /// Tuning looks at so many of the pairs that met, drawn at random: Laplace's evidence takes their cube.
-    /// From all starts at a third of them, if that is 200 at least, and then from the best of where these
-    /// lead at all of them.
+    /// Number of compared pairs, drawn at random, on which hyper-parameters are tuned: Laplace's evidence
+    /// takes the cube of this number.
     pub tuning_pairs: usize,
     /// Draws from the posterior, from which standard deviations are estimated; 0 for none. The standard error
     /// of one is `1/√(2 draws)` of it: 9 % for 64.
@@ -73,23 +72,23 @@ pub struct LandmarkProcess {
 pub struct LandmarkFit {
     /// The log odds that the left item wins: what predicts.
     pub function: LandmarkFunction,
-    /// The same function over [wide rows](super::wide_columns), as an expansion over pairs of landmarks, q
-    /// (q - 1), and 2q points more for the utility beside them, for each landmark of contexts; and some for
-    /// home and ability. What it says of probabilities is the logistic function of the mean, of ties nothing.
-    /// Or why there is none: a utility takes a kernel that vanishes far from all items, as Gaussian and
-    /// Matérn kernels do; further utilities take columns of their own; and 2²⁶ numbers are the most.
+    /// This function over [wide rows](super::wide_columns), as an expansion over q (q - 1) pairs of
+    /// landmarks, with 2q further points for the utility, for each landmark of contexts; and some for home
+    /// and ability. Its probabilities are the logistic function of the mean, without ties. Or the reason why
+    /// there is none: a utility takes a kernel that vanishes far from all items, as Gaussian and Matérn
+    /// kernels do; further utilities take their own columns; and there are at most 2²⁶ numbers.
     pub model: std::result::Result<KernelExpansion, &'static str>,
-    /// Of all items' variance, the share that landmarks do not know.
+    /// The share of the items' variance that the landmarks do not explain.
     pub unknown: f64,
-    /// Of the different contexts' variance; 0 without contexts.
+    /// The share of the different contexts' variance that the landmarks do not explain; 0 without contexts.
     pub unknown_contexts: f64,
-    /// Of the duels at the mode.
+    /// The log likelihood of the duels at the mode.
     pub log_likelihood: f64,
-    /// Laplace's approximation of the log marginal likelihood of the duels that tuning looked at.
+    /// Laplace's approximation of the log marginal likelihood of the duels that were used for tuning.
     pub log_marginal_likelihood: Option<f64>,
     /// Newton steps, and products with the Hessian.
     pub steps: [usize; 2],
-    /// What to look at: of tuning, and contexts that are far from their landmarks.
+    /// Warnings of tuning, and of contexts that are far from their landmarks.
     pub warnings: Vec<String>,
 }
 
@@ -129,9 +128,9 @@ impl LandmarkProcess {
         Ok(())
     }
 
-    /// Fits to duels among the rows of `items`. Cost with q landmarks, c of contexts and n pairs that met:
-    /// O(items q²); c (8 items q² + 8 n q) a product with the Hessian, of which there are some hundred, and
-    /// some ten for each draw; and tuning. A draw takes c q² numbers.
+    /// Fits duels among the rows of `items`. Cost with q landmarks, c of contexts and n compared pairs:
+    /// O(items q²); c (8 items q² + 8 n q) for each product with the Hessian, of which there are some
+    /// hundred, and some ten for each draw; and tuning. A draw takes c q² numbers.
     ///
     /// # Errors
     /// As [`PreferenceProcess::fit`]; [`Error::Parameter`] without landmarks, and if draws do not fit into
@@ -146,35 +145,36 @@ impl LandmarkProcess {
         let (mut value, mut warnings) = (None, Vec::new());
         if process.tune {
             let sample = |pairs: usize| duels.sample(pairs, process.seed);
-            let few = self.tuning_pairs / 3;
-            let fewer = (few >= MIN_TUNING_PAIRS && few < duels.pairs().len()).then(|| sample(few));
+            let subset_pairs = self.tuning_pairs / 3;
+            let fewer = (subset_pairs >= MIN_TUNING_PAIRS && subset_pairs < duels.pairs().len())
+                .then(|| sample(subset_pairs));
             let tuned = process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))?;
             (prior, margin) = (tuned.prior, tuned.margin);
             (value, warnings) = (Some(tuned.log_marginal_likelihood), tuned.warnings);
         }
-        let around = duels.contexts();
-        let met = ComparedPairs {
+        let context_data = duels.contexts();
+        let compared = ComparedPairs {
             pairs: duels.pairs().to_vec(),
-            contexts: around.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
+            contexts: context_data.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
         };
         let mut counts = vec![0.0; items.rows()];
-        let mut context_counts = vec![0.0; around.map_or(1, |c| c.table.rows())];
-        for ((&(l, r), &context), w) in met.pairs.iter().zip(&met.contexts).zip(duels.weight()) {
+        let mut context_counts = vec![0.0; context_data.map_or(1, |c| c.table.rows())];
+        for ((&(l, r), &context), w) in compared.pairs.iter().zip(&compared.contexts).zip(duels.weight()) {
             counts[l] += w;
             counts[r] += w;
             context_counts[context] += w;
         }
-        let most = [self.landmarks, self.context_landmarks];
-        let tables = (items, around.map(|c| &c.table));
-        let found = PreferenceFeatureMaps::choose(
+        let max_landmarks = [self.landmarks, self.context_landmarks];
+        let tables = (items, context_data.map(|c| &c.table));
+        let choice = PreferenceFeatureMaps::choose(
             &prior,
             tables,
-            most,
+            max_landmarks,
             [&counts, &context_counts],
             process.seed,
             stop,
         )?;
-        let (known, features, interpolated, [unknown, unknown_contexts]) = found;
+        let (known, features, interpolated, [unknown, unknown_contexts]) = choice;
         if unknown_contexts > MAX_UNEXPLAINED_CONTEXTS {
             warnings.push(format!(
                 "{} landmarks of {} contexts leave {:.0} % of these unknown: take more",
@@ -184,41 +184,41 @@ impl LandmarkProcess {
             ));
         }
         let (q, c) = (features.items.cols(), features.contexts.cols());
-        let each =
+        let numbers_per_draw =
             c.saturating_mul(q.saturating_mul(q) + features.utilities.cols() + features.item_effects.rows());
-        // Conjugate gradients keep as much besides.
-        crate::memory::check_allocation("draws", self.draws + 8, each)?;
+        // Conjugate gradients need eight more such vectors.
+        crate::memory::check_allocation("draws", self.draws + 8, numbers_per_draw)?;
 
-        let problem = SkewModel::new(&features, &met);
+        let problem = SkewModel::new(&features, &compared);
         let mode = problem.mode(&data.likelihood(margin), self.tolerance, stop)?;
         let mut random = Random::seed_from_u64(process.seed);
-        let draws = (0..self.draws).map(|_| problem.posterior_draw(&mode.curve, &mut random, stop));
+        let draws = (0..self.draws).map(|_| problem.posterior_draw(&mode.curvature, &mut random, stop));
         let draws = draws.collect::<Result<Vec<_>>>()?;
         let mut card = vec![
-            Fact::new("model", "preferential Gaussian process (landmarks)"),
-            Fact::new("duels", duels.count()),
-            Fact::new("landmarks", known.items.landmarks.rows()),
-            Fact::measured("share of variance that landmarks do not know", unknown),
-            Fact::measured("share of a utility", prior.utility_variance),
-            Fact::measured("share of the generalised part", prior.generalised_variance),
+            CardEntry::new("model", "preferential Gaussian process (landmarks)"),
+            CardEntry::new("duels", duels.count()),
+            CardEntry::new("landmarks", known.items.landmarks.rows()),
+            CardEntry::measured("share of variance that landmarks do not know", unknown),
+            CardEntry::measured("share of a utility", prior.utility_variance),
+            CardEntry::measured("share of the generalised part", prior.generalised_variance),
         ];
         let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms);
-        card.extend(terms.map(|term| Fact::measured("share of a further utility", term.scale)));
-        if let (Some(own), Some(contexts)) = (&prior.contexts, &known.contexts) {
-            card.push(Fact::measured("shared by all contexts", own.shared));
-            card.push(Fact::new("landmarks of contexts", contexts.landmarks.rows()));
-            card.push(Fact::measured("share of contexts that these do not know", unknown_contexts));
+        card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
+        if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &known.contexts) {
+            card.push(CardEntry::measured("shared by all contexts", context_kernel.shared));
+            card.push(CardEntry::new("landmarks of contexts", contexts.landmarks.rows()));
+            card.push(CardEntry::measured("share of contexts that these do not know", unknown_contexts));
         }
-        card.extend(margin.map(|m| Fact::measured("margin of ties", m)));
-        card.push(Fact::measured("log likelihood", mode.log_likelihood));
-        card.push(Fact::new("products with the Hessian", mode.products));
+        card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
+        card.push(CardEntry::measured("log likelihood", mode.log_likelihood));
+        card.push(CardEntry::new("products with the Hessian", mode.products));
         if prior.utility_variance > 0.0 || prior.extra_utility_kernel.is_some() {
-            card.push(Fact::new(VANISHING_REFERENCE_FACT, "those of the utility"));
+            card.push(CardEntry::new(VANISHING_REFERENCE_FACT, "those of the utility"));
         }
-        card.extend(warnings.iter().map(|w| Fact::new("warning", w)));
-        let model = known.expansion(&prior, margin, items, &interpolated, &met, &mode.alpha, card)?;
-        let contexts = around.map(|c| c.table.clone());
-        let learnt = TrainingData { items: items.clone(), contexts, met, curve: mode.curve };
+        card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
+        let model = known.expansion(&prior, margin, items, &interpolated, &compared, &mode.alpha, card)?;
+        let contexts = context_data.map(|c| c.table.clone());
+        let learnt = TrainingData { items: items.clone(), contexts, compared, curvature: mode.curvature };
         let function = LandmarkFunction { prior, margin, known, learnt, mean: mode.weights, draws };
         Ok(LandmarkFit {
             function,

@@ -1,9 +1,9 @@
-//! Nyström's approximation of a kernel: features by some rows, the landmarks, whose inner products are the
-//! kernel wherever a landmark takes part.
+//! Nyström's approximation of a kernel: features from some rows, the landmarks, whose inner products equal
+//! the kernel wherever one of the rows is a landmark.
 //!
-//! With landmarks Z and `f(x) = L⁻¹ k(Z, x)`, `LLᵀ = k(Z, Z)`, the kernel `f(x)ᵀf(x')` is what landmarks know
-//! of k. They are chosen by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows one after
-//! the other, with chances by what is not yet known of them.
+//! With landmarks Z and `f(x) = L⁻¹ k(Z, x)`, `LLᵀ = k(Z, Z)`, the approximate kernel is `f(x)ᵀf(x')`.
+//! Landmarks are chosen by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows are drawn
+//! one after the other with probabilities proportional to their unexplained variance.
 
 use std::sync::atomic::AtomicBool;
 
@@ -33,33 +33,37 @@ pub(super) struct Nystrom {
 /// Landmarks of the rows of a table.
 pub(super) struct LandmarkChoice {
     pub known: Nystrom,
-    /// Those of the rows, rows × q.
+    /// Features of the rows, rows × q.
     pub features: Matrix,
-    /// How each row is interpolated between the landmarks, rows × q.
+    /// Interpolation weights of each row between the landmarks, rows × q.
     pub interpolated: Matrix,
-    /// Of all rows' variance, the share that landmarks do not know.
+    /// The share of the rows' variance that the landmarks do not explain.
     pub unknown: f64,
 }
 
 impl Nystrom {
-    /// Chooses at most so many of the rows. Features are turned so that their second moments, each row
-    /// counting as often as `counts` says, are on the diagonal: that makes conjugate gradients fast, and
-    /// nothing else. Cost rows q².
+    /// Chooses at most `max_landmarks` of the rows. Features are rotated so that their second moments, where
+    /// each row counts as often as `counts` says, are diagonal: this makes conjugate gradients fast and
+    /// changes nothing else. Cost rows q².
     ///
     /// # Errors
     /// [`Error::Overflow`]; [`Error::Parameter`] for a kernel that is 0; [`Error::Interrupted`].
     pub fn choose(
         kernel: &Kernel,
         rows: &Table,
-        most: usize,
+        max_landmarks: usize,
         counts: &[f64],
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<LandmarkChoice> {
-        let (chosen, mut features, unknown) = randomly_pivoted_cholesky(kernel, rows, most, seed, stop)?;
+        let (chosen, mut features, unknown) =
+            randomly_pivoted_cholesky(kernel, rows, max_landmarks, seed, stop)?;
         let q = chosen.len();
-        let packed: Vec<f64> =
-            chosen.iter().enumerate().flat_map(|(i, &at)| features.row(at)[..=i].to_vec()).collect();
+        let packed: Vec<f64> = chosen
+            .iter()
+            .enumerate()
+            .flat_map(|(i, &row_index)| features.row(row_index)[..=i].to_vec())
+            .collect();
         let lower = Cholesky::from_packed(q, &packed, 0.0).ok_or_else(overflow)?;
         let mut interpolated = features.transpose();
         lower.solve_upper_in_place(&mut interpolated);
@@ -89,49 +93,54 @@ impl Nystrom {
 }
 
 fn overflow() -> Error {
-    Error::Overflow { what: "the kernel between landmarks".into(), remedy: "check the kernel's parameters" }
+    Error::Overflow {
+        subject: "the kernel between landmarks".into(),
+        remedy: "check the kernel's parameters",
+    }
 }
 
-/// Landmarks by randomly pivoted Cholesky, the factor that they give of the kernel between all rows, and the
-/// share of variance that it leaves.
+/// Landmarks by randomly pivoted Cholesky, the resulting factor of the kernel between all rows, and the
+/// unexplained share of the variance.
 fn randomly_pivoted_cholesky(
     kernel: &Kernel,
     rows: &Table,
-    most: usize,
+    max_landmarks: usize,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<(Vec<usize>, Matrix, f64)> {
-    let (n, most) = (rows.rows(), most.min(rows.rows()));
-    let own = kernel.diagonal(rows);
-    if own.iter().any(|v| !v.is_finite()) {
+    let (n, max_landmarks) = (rows.rows(), max_landmarks.min(rows.rows()));
+    let diagonal = kernel.diagonal(rows);
+    if diagonal.iter().any(|v| !v.is_finite()) {
         return Err(overflow());
     }
-    let mut left = own.clone();
+    let mut left = diagonal.clone();
     let mut random = Random::seed_from_u64(seed);
-    let (mut chosen, mut f) = (Vec::new(), Matrix::zeros(n, most));
+    let (mut chosen, mut f) = (Vec::new(), Matrix::zeros(n, max_landmarks));
     let (isa, mut buffer, mut column) = (Isa::detect(), Vec::new(), vec![0.0; n]);
-    while chosen.len() < most {
+    while chosen.len() < max_landmarks {
         check_cancelled(stop)?;
-        let open = |i: &usize| left[*i] > VARIANCE_TOLERANCE * own[*i];
+        let open = |i: &usize| left[*i] > VARIANCE_TOLERANCE * diagonal[*i];
         let total: f64 = (0..n).filter(open).map(|i| left[i]).sum();
-        let mut rest = total * random.random::<f64>();
+        let mut remaining = total * random.random::<f64>();
         let mut pick = None;
         for i in (0..n).filter(open) {
             pick = Some(i);
-            rest -= left[i];
-            if rest < 0.0 {
+            remaining -= left[i];
+            if remaining < 0.0 {
                 break;
             }
         }
         let Some(pick) = pick else { break };
         let t = chosen.len();
-        kernel.row(isa, Columns::of(rows, 0), &rows.row(pick), &mut buffer, &mut column);
+        kernel.row(isa, Columns::from_row(rows, 0), &rows.row(pick), &mut buffer, &mut column);
         let pivot = f.row(pick)[..t].to_vec();
         let root = left[pick].sqrt();
-        f.data_mut().par_chunks_mut(most).zip(&column).zip(&mut left).for_each(|((row, k), left)| {
-            row[t] = (k - dot(&row[..t], &pivot)) / root;
-            *left = (*left - row[t] * row[t]).max(0.0);
-        });
+        f.data_mut().par_chunks_mut(max_landmarks).zip(&column).zip(&mut left).for_each(
+            |((row, k), left)| {
+                row[t] = (k - dot(&row[..t], &pivot)) / root;
+                *left = (*left - row[t] * row[t]).max(0.0);
+            },
+        );
         f[(pick, t)] = root;
         left[pick] = 0.0;
         chosen.push(pick);
@@ -141,8 +150,8 @@ fn randomly_pivoted_cholesky(
         let allowed = "some kernel of an item with itself is positive";
         return Err(Error::parameter("kernel", "0 between all items", allowed));
     }
-    if q < most {
+    if q < max_landmarks {
         f = Matrix::from_row_major(n, q, (0..n).flat_map(|i| f.row(i)[..q].to_vec()).collect());
     }
-    Ok((chosen, f, left.iter().sum::<f64>() / own.iter().sum::<f64>()))
+    Ok((chosen, f, left.iter().sum::<f64>() / diagonal.iter().sum::<f64>()))
 }

@@ -1,0 +1,97 @@
+//! Causal queries as options: the effect across studies, and how it is identified.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::Args;
+use riesz::causal::{CausalQuery, Graph, Strategy};
+
+use crate::exit::{Failure, Result};
+use crate::io::input::{name_of, read_file};
+use crate::io::names::listed_columns;
+
+/// An effect across studies.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The effect")]
+pub struct CauseArgs {
+    /// Variable, or variables at once, that would be set
+    #[arg(long, value_name = "NAME,…", required = true)]
+    pub treatment: Vec<String>,
+    /// Variable that they may affect
+    #[arg(long, value_name = "NAME")]
+    pub outcome: String,
+    /// Adjust for these columns of the first study; a graph checks that they are enough
+    #[arg(long, value_name = "NAME,…", group = "way")]
+    pub adjust: Vec<String>,
+    /// Use these columns of the first study as the front door; a graph checks that they are one
+    #[arg(long, value_name = "NAME,…", group = "way")]
+    pub front_door: Vec<String>,
+    /// The treatments were assigned by chance in the first study
+    #[arg(long, group = "way")]
+    pub randomized: bool,
+    /// Variables that come about differently in a study, by its number from 1; can be given for several
+    /// studies
+    #[arg(long, value_name = "N:NAME,…")]
+    pub differs: Vec<String>,
+}
+
+impl CauseArgs {
+    /// Whether it says how the effect follows, where no graph does.
+    pub fn says_how(&self) -> bool {
+        self.randomized || !self.adjust.is_empty() || !self.front_door.is_empty()
+    }
+
+    /// The query for studies with these columns; `known` are names that lists of names may contain.
+    pub fn query(&self, known: &[String], studies: Vec<Vec<String>>) -> Result<CausalQuery> {
+        let listed = |names: &[String]| listed_columns(names, known);
+        let strategy = match () {
+            () if self.randomized => Strategy::Randomized,
+            () if !self.adjust.is_empty() => Strategy::Adjust(listed(&self.adjust)),
+            () if !self.front_door.is_empty() => Strategy::FrontDoor(listed(&self.front_door)),
+            () => Strategy::Derive,
+        };
+        Ok(CausalQuery {
+            treatments: listed(&self.treatment),
+            outcome: self.outcome.clone(),
+            studies,
+            strategy,
+            differs: differing(&self.differs, known)?,
+        })
+    }
+}
+
+/// Parses `2:age,bmi` for study 2.
+fn differing(texts: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<String>>> {
+    let mut by_study: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for text in texts {
+        let parts = text
+            .split_once(':')
+            .and_then(|(study, names)| Some((study.trim().parse::<usize>().ok()?.checked_sub(1)?, names)));
+        let Some((study, names)) = parts else {
+            return Err(Failure::input(format!(
+                "--differs {text}: give a study's number, a colon and names, as in 2:age,bmi"
+            )));
+        };
+        by_study.entry(study).or_default().extend(listed_columns(&[names.to_string()], known));
+    }
+    Ok(by_study)
+}
+
+/// The graph in a file.
+fn read_graph(path: &Path) -> Result<Graph> {
+    let name = name_of(path);
+    let text = String::from_utf8(read_file(path)?).map_err(|_| {
+        Failure::input(format!(
+            "{name}: this is not text: give a graph as text, as GML, JSON, DOT or DAGitty's for example"
+        ))
+    })?;
+    Graph::parse(&text).map_err(|e| Failure::from(e).about(&name))
+}
+
+/// The graph in a file, or in the words themselves if these have arrows or are of another format.
+pub fn graph_of(words: &str) -> Result<Graph> {
+    let signs = ["->", "<-", "→", "←", "↔", "{", " ~", "~ ", "\n"];
+    let has_sign = signs.iter().any(|sign| words.contains(sign)) || words.starts_with('[');
+    let is_text = has_sign && !Path::new(words).exists();
+    if is_text { Ok(Graph::parse(words)?) } else { read_graph(Path::new(words)) }
+}

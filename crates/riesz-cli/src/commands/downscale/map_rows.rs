@@ -1,0 +1,182 @@
+//! The rows that a map is drawn and explained for, and their bags.
+
+use std::path::{Path, PathBuf};
+
+use riesz::aggregate::{Bags, TargetUnit};
+use riesz::format::model::SavedModel;
+use riesz::kernel_model::Link;
+use riesz::linalg::Sparse;
+use riesz::model_card::CardEntry;
+use riesz::{Exactness, Explainer, Explanation, KernelExpansion, Table};
+
+use super::shared_fit::{TARGETS_ARE, WEIGHTS};
+use crate::args::TableArgs;
+use crate::commands::importance::typed;
+use crate::console::Console;
+use crate::exit::{Failure, Result};
+use crate::io::aggregates::weights;
+use crate::io::columns::Columns;
+use crate::io::input::{OpenTable, described};
+
+/// The data of a map.
+pub struct MapData {
+    /// Columns of rows besides the model's.
+    pub columns: Columns,
+    /// Rows, in the model's columns.
+    pub table: Table,
+    /// Their places.
+    pub places: [Vec<f64>; 2],
+    /// Where absent features take their values from.
+    pub background: Option<Table>,
+}
+
+/// The rows in the columns of the model, with the columns `further` kept.
+pub fn rows_of(
+    saved: &SavedModel,
+    rows: OpenTable,
+    further: &[&String],
+    weight: Option<&String>,
+) -> Result<(Columns, Table)> {
+    let model_columns = saved.model.columns();
+    let mut wanted: Vec<String> = model_columns.iter().map(|c| c.name.clone()).collect();
+    for name in further.iter().copied().chain(weight) {
+        if !wanted.contains(name) {
+            wanted.push(name.clone());
+        }
+    }
+    let columns = Columns::read(rows, &wanted)?.without_zero_weights(weight)?;
+    let table = typed(&columns, saved)?.align_to(model_columns)?;
+    Ok((columns, table))
+}
+
+/// Rows from which absent features take their values, if there are some.
+pub fn background_of(saved: &SavedModel, path: Option<&Path>, table: &TableArgs) -> Result<Option<Table>> {
+    let read = |path: &Path| Ok(rows_of(saved, table.source(path).open()?, &[], None)?.1);
+    path.map(read).transpose()
+}
+
+/// In the interventional game where there is a background, else in the functional one.
+pub fn explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> Result<Explainer<'m>> {
+    Ok(match background {
+        Some(background) => Explainer::interventional(model, background)?,
+        None => Explainer::functional(model)?,
+    })
+}
+
+/// The files that an explanation was computed from.
+pub fn facts(model: &Path, rows: &Path, background: Option<&PathBuf>) -> Result<Vec<CardEntry>> {
+    let files =
+        [("model file", Some(model)), ("rows", Some(rows)), ("background", background.map(PathBuf::as_path))];
+    files
+        .into_iter()
+        .filter_map(|(name, path)| Some(described(path?).map(|file| CardEntry::new(name, file))))
+        .collect()
+}
+
+/// Rows in bags.
+pub struct Members {
+    /// The bags' names.
+    pub names: Vec<String>,
+    /// The column of the rows' weights, if they have some.
+    pub weight: Option<String>,
+    /// With weights as they are.
+    bags: Bags,
+}
+
+impl Members {
+    /// Reads the column `bag`, and weights from the column `weight`; they are 1 by default.
+    pub fn read(columns: &Columns, bag: &str, weight: Option<&String>) -> Result<Self> {
+        let (names, codes) = columns.levels(bag)?;
+        let bag_of_row: Vec<usize> = codes.iter().map(|code| *code as usize).collect();
+        let row_weights = weight.map(|name| weights(columns, name, |i| &names[bag_of_row[i]])).transpose()?;
+        let bags = Bags::new(&bag_of_row, names.len(), row_weights.as_deref(), TargetUnit::Sum)?;
+        Ok(Self { names, weight: weight.cloned(), bags })
+    }
+
+    /// For each bag, the sum of its rows' weights.
+    pub fn mass(&self) -> &[f64] {
+        self.bags.weight_sums()
+    }
+
+    /// The number of rows of each bag.
+    pub fn sizes(&self) -> Vec<usize> {
+        (0..self.names.len()).map(|b| self.bags.weights().column(b).count()).collect()
+    }
+
+    /// The weighted means or sums of numbers of rows, by bag and over all rows.
+    pub fn aggregate(&self, values: &[f64], unit: TargetUnit) -> (Vec<f64>, f64) {
+        let sum = |b: usize| self.bags.weights().column(b).map(|(i, w)| w * values[i]).sum();
+        let sums: Vec<f64> = (0..self.names.len()).map(sum).collect();
+        let (total, mass) = (sums.iter().sum::<f64>(), self.mass());
+        match unit {
+            TargetUnit::Sum => (sums, total),
+            TargetUnit::Mean => {
+                let means = sums.iter().zip(mass).map(|(sum, mass)| sum / mass).collect();
+                (means, total / mass.iter().sum::<f64>())
+            }
+        }
+    }
+
+    /// Weighted means or sums of explained rows, a row a bag: values are linear in what is explained.
+    pub fn explained(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
+        let means = rows.average(self.bags.weights())?;
+        Ok(if unit == TargetUnit::Sum { times(means, self.mass()) } else { means })
+    }
+
+    /// The average explanation over all rows.
+    pub fn explain_all(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
+        let (_, places, weights) = self.bags.weights().raw_parts();
+        let all_rows =
+            Sparse::from_columns(rows.rows(), [places.iter().copied().zip(weights.iter().copied())])?;
+        let mean = rows.average(&all_rows)?;
+        Ok(if unit == TargetUnit::Sum { times(mean, &[self.mass().iter().sum()]) } else { mean })
+    }
+}
+
+/// An explanation of rows, each multiplied by a factor.
+fn times(mut e: Explanation, factors: &[f64]) -> Explanation {
+    let (m, s) = (e.outputs(), e.sets());
+    if let Exactness::Exact { bound } = &mut e.exactness {
+        for (g, bound) in bound.iter_mut().enumerate() {
+            let values: f64 = e.values[g * s..(g + 1) * s].iter().map(|v| v.abs()).sum();
+            // Each product is rounded once more.
+            let size = values + e.predictions[g].abs() + e.base_values[g].abs();
+            *bound = factors[g / m] * (*bound + f64::EPSILON * size);
+        }
+    }
+    if let Exactness::Estimated { std_error, .. } = &mut e.exactness {
+        std_error.iter_mut().enumerate().for_each(|(k, error)| *error *= factors[k / (m * s)]);
+    }
+    e.values.iter_mut().enumerate().for_each(|(k, value)| *value *= factors[k / (m * s)]);
+    for list in [&mut e.base_values, &mut e.predictions] {
+        list.iter_mut().enumerate().for_each(|(g, number)| *number *= factors[g / m]);
+    }
+    e
+}
+
+/// Whether bags are explained by means or sums of their rows: by sums if the model file or `sum` says so.
+/// Models of counts explain logarithms of rates and log odds, which have means only.
+pub fn unit_of(model: &KernelExpansion, sum: bool) -> Result<TargetUnit> {
+    let counts = matches!(model.link, Link::Log | Link::Logit);
+    if counts && sum {
+        return Err(Failure::input(
+            "--sum: explanations of counts are of the logarithm of the rate or of log odds, of which bags \
+             have means: leave it out",
+        ));
+    }
+    let fitted_to_sums =
+        model.model_card.iter().any(|fact| fact.name == TARGETS_ARE && fact.value.contains("weighted sums"));
+    Ok(if sum || fitted_to_sums { TargetUnit::Sum } else { TargetUnit::Mean })
+}
+
+/// Warns if the model was fitted to weighted rows and these rows have other weights.
+pub fn warn_of_weights(model: &KernelExpansion, weight: Option<&String>, console: &Console) {
+    let fitted = model.model_card.iter().find(|fact| fact.name == WEIGHTS);
+    if let Some(fitted) = fitted.filter(|fact| weight != Some(&fact.value)) {
+        let now = weight.map_or_else(|| "count one each".into(), |name| format!("are weighted by '{name}'"));
+        console.warn(format!(
+            "the map was learnt from rows weighted by '{}', and here they {now}",
+            fitted.value
+        ));
+    }
+}

@@ -1,0 +1,222 @@
+//! The page of `riesz downscale map`: the map, how sure it is, what features make of it, and bags.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use riesz::aggregate::TargetUnit;
+use riesz::kernel_model::Link;
+use riesz::model_card::CardEntry;
+use riesz::{NaturalScalePrediction, Posterior};
+use riesz_report::{DownscalePage, PageBags, downscale_report};
+
+use super::map_rows::{MapData, Members, explainer, unit_of, warn_of_weights};
+use crate::args::TableArgs;
+use crate::console::Console;
+use crate::exit::{Failure, Result};
+use crate::explain_run::Certificate;
+use crate::io::aggregates::number_or_missing;
+use crate::io::columns::Columns;
+use crate::io::duels::{first_of, names_of};
+use crate::io::output::write_all;
+
+/// Options of pages.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Pages")]
+pub struct PageArgs {
+    /// Column of rows with the names of their bags, for a table of what the map makes of bags, and why
+    #[arg(long, value_name = "COL")]
+    pub bag: Option<String>,
+    /// Column of positive weights of rows (area, people) in their bags [default: 1 each]
+    #[arg(long, value_name = "COL", requires = "bag")]
+    pub weight: Option<String>,
+    /// Bags are weighted sums of rows, and not means, also where the model file does not say so
+    #[arg(long, requires = "bag")]
+    pub sum: bool,
+    /// Table of bags with what was observed of them
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["bag", "target"])]
+    pub bags: Option<PathBuf>,
+    /// Column of bags with what was observed; an empty cell is nothing
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub target: Option<String>,
+    /// (counts of successes) Column of bags with their trials
+    #[arg(long, value_name = "COL", requires = "bags")]
+    pub trials: Option<String>,
+    /// Title of the page [default: what the map is of]
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+}
+
+impl PageArgs {
+    /// The first option that only pages have, if one is given.
+    pub fn first_given(&self) -> Option<&'static str> {
+        let options = [
+            (self.bag.is_some(), "--bag"),
+            (self.bags.is_some(), "--bags"),
+            (self.title.is_some(), "--title"),
+        ];
+        options.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+}
+
+/// Explains, draws and writes the map; `table` has the options for reading the table of bags.
+pub fn run(
+    path: &Path,
+    args: &PageArgs,
+    (given, axes, files): (&MapData, [&str; 2], Vec<CardEntry>),
+    (posterior, table): (&Posterior<'_>, &TableArgs),
+    console: &Console,
+) -> Result<()> {
+    let model = posterior.mean();
+    let unit = unit_of(model, args.sum)?;
+    let members =
+        args.bag.as_ref().map(|bag| Members::read(&given.columns, bag, args.weight.as_ref())).transpose()?;
+    if members.is_some() {
+        warn_of_weights(model, args.weight.as_ref(), console);
+    }
+    let observed = members.as_ref().map(|members| args.observed(members, model.link, table, console));
+    let observed = observed.transpose()?.flatten();
+    let progress = console.progress("explaining the map");
+    let mut explanation = explainer(model, given.background.as_ref())?.explain(&given.table)?;
+    explanation.provenance.run.extend(files);
+    progress.say("computing how sure it is".into());
+    let sd = posterior.sd(&given.table)?.column(0);
+    let mean = match model.link {
+        Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, &given.table, 0.0)?.mean,
+        _ => explanation.predictions.clone(),
+    };
+    drop(progress);
+    // "log rate of cases" is that of what the map shows.
+    let output = &model.output_names[0];
+    let title_of_map = match model.link {
+        Link::Log => output.replacen("log rate", "rate", 1),
+        Link::Logit => output.replacen("log odds", "probability", 1),
+        _ => output.clone(),
+    };
+    let title = args.title.clone().unwrap_or_else(|| format!("A map of {title_of_map}"));
+    let bags = members.as_ref().map(|members| -> Result<_> {
+        let of_map = match model.link {
+            Link::Log => TargetUnit::Sum,
+            Link::Logit => TargetUnit::Mean,
+            _ => unit,
+        };
+        let explanations = [members.explained(&explanation, unit)?, members.explain_all(&explanation, unit)?];
+        Ok((
+            members.aggregate(&mean, of_map),
+            explanations,
+            members.sizes(),
+            adds_up(model.link, of_map, members),
+        ))
+    });
+    let bags = bags.transpose()?;
+    let [x, y] = &given.places;
+    let page = DownscalePage {
+        title: &title,
+        quantity: &title_of_map,
+        link: model.link,
+        places: [x, y],
+        axes,
+        mean: &mean,
+        sd: &sd,
+        explanation: &explanation,
+        bags: members.as_ref().zip(bags.as_ref()).map(|(members, ((map, total), explanations, rows, is))| {
+            PageBags {
+                column: args.bag.as_deref().unwrap_or_default(),
+                names: &members.names,
+                rows,
+                weight: members.weight.as_deref(),
+                mass: members.mass(),
+                map: (map, *total),
+                is,
+                observed: observed.as_ref().map(|(name, values)| (&name[..], &values[..])),
+                explanation: [&explanations[0], &explanations[1]],
+                unit,
+            }
+        }),
+    };
+    write_all(Some(path), downscale_report(&page)?.as_bytes())?;
+    let mut certificate = Certificate::default();
+    certificate.include(&explanation);
+    console.note(format!("{} rows explained; {}", explanation.rows(), certificate.words()));
+    certificate.check()
+}
+
+/// A description of how the values of rows make up those of bags.
+fn adds_up(link: Link, unit: TargetUnit, members: &Members) -> String {
+    let (factor, weighting) = match &members.weight {
+        Some(name) => (format!(", factor times its ‘{name}’"), format!(", weighted by ‘{name}’")),
+        None => Default::default(),
+    };
+    match (link, unit) {
+        (Link::Log, _) => format!("how many events are expected, the sum of its rows’ rates{factor}"),
+        (Link::Logit, _) => format!("the mean probability of its rows{weighting}"),
+        (_, TargetUnit::Sum) => format!("the sum of its rows{factor}"),
+        (_, TargetUnit::Mean) => format!("the mean of its rows{weighting}"),
+    }
+}
+
+impl PageArgs {
+    /// The observed values of the bags and their name, if there is a table of bags; for successes among
+    /// trials their share.
+    fn observed(
+        &self,
+        members: &Members,
+        link: Link,
+        table: &TableArgs,
+        console: &Console,
+    ) -> Result<Option<(String, Vec<f64>)>> {
+        let (Some(path), Some(target), Some(bag)) = (&self.bags, &self.target, &self.bag) else {
+            return Ok(None);
+        };
+        match (link, &self.trials) {
+            (Link::Logit, None) => {
+                let why = "what is observed of a map of probabilities takes --trials, the column of bags \
+                           that says among how many --target counts successes";
+                return Err(Failure::input(why));
+            }
+            (Link::Logit, _) | (_, None) => {}
+            (_, Some(_)) => {
+                return Err(Failure::input("--trials are those of a map of probabilities: leave it out"));
+            }
+        }
+        let wanted: Vec<String> = [bag, target].into_iter().chain(&self.trials).cloned().collect();
+        let columns = Columns::read(table.source(path).open()?, &wanted)?;
+        let names = names_of(&columns, bag)?;
+        let mut seen = columns.numbers_or_missing(target)?;
+        if let Some(trials) = &self.trials {
+            let trial_counts = columns.numbers_or_missing(trials)?;
+            if let Some(b) = (0..trial_counts.len())
+                .find(|&b| !seen[b].is_nan() && (trial_counts[b].is_nan() || trial_counts[b] <= 0.0))
+            {
+                return Err(Failure::input(format!(
+                    "{}: column '{trials}' is {} of bag '{}': trials are positive numbers",
+                    columns.name,
+                    number_or_missing(trial_counts[b]),
+                    names[b]
+                )));
+            }
+            seen.iter_mut().zip(trial_counts).for_each(|(seen, count)| *seen /= count);
+        }
+        let mut places = HashMap::new();
+        let twice: Vec<String> = names
+            .iter()
+            .zip(&seen)
+            .filter_map(|(name, z)| places.insert(name, *z).map(|_| name.clone()))
+            .collect();
+        if !twice.is_empty() {
+            let twice = first_of(&twice);
+            return Err(Failure::input(format!("{} has {twice} twice: it has one line a bag", columns.name)));
+        }
+        let values: Vec<f64> =
+            members.names.iter().map(|name| places.get(name).copied().unwrap_or(f64::NAN)).collect();
+        let none = values.iter().filter(|z| z.is_nan()).count();
+        if none > 0 {
+            console.note(format!("note: of {none} of {} bags nothing was observed", values.len()));
+        }
+        let called = match &self.trials {
+            Some(trials) => format!("{target} / {trials}"),
+            None => target.clone(),
+        };
+        Ok(Some((called, values)))
+    }
+}

@@ -1,0 +1,331 @@
+//! The common part of `downscale fit` and `downscale check`: fits a process to two tables.
+
+use riesz::aggregate::{
+    AggregateGaussianProcess, Aggregates, Approximation, Conventions, LeaveOneOut, Mediation,
+    SparseAggregateProcess, TargetUnit, Tuning, inducing_points,
+};
+use riesz::fit::TunedParameters;
+use riesz::kernel::{ColumnScaling, KernelExpression};
+use riesz::model_card::CardEntry;
+use riesz::{Kernel, KernelExpansion, PosteriorCovariance, Table};
+
+use crate::console::{Console, watched};
+use crate::exit::{Failure, Result};
+use crate::io::aggregates::{AggregateArgs, Aggregated, FamilyName, OperatorName};
+use crate::io::duels::first_of;
+
+/// Where the tuning of the mediators' kernel starts.
+pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
+
+/// The facts of a model that say what it was learnt from: what targets are of rows, and the column of their
+/// weights.
+pub(super) const TARGETS_ARE: &str = "targets are";
+pub(super) const WEIGHTS: &str = "weights of rows";
+
+/// The training data and the settings of the fit.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Learn {
+    /// The tables.
+    #[command(flatten)]
+    pub data: AggregateArgs,
+    /// Kernel between rows, an expression, where tuning starts; 'riesz fit --help' says which there are
+    #[arg(long, value_name = "EXPR", default_value = "rbf(lengthscale=1, ard)")]
+    pub kernel: String,
+    /// Variance of the noise of a target, in units of the targets' variance; where tuning starts [default:
+    /// 0.03]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub noise: Option<f64>,
+    /// (counts) By how much counts vary more than their family (then negative binomial, or beta-binomial),
+    /// where tuning starts [default: not at all; counts through mediators always do]
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 0.0,
+        hide_default_value = true,
+        allow_negative_numbers = true
+    )]
+    pub dispersion: f64,
+    /// Take columns as they are instead of standardising them
+    #[arg(long, visible_alias = "no-standardize")]
+    pub no_standardise: bool,
+    /// Keep kernel and noise as they are instead of tuning them
+    #[arg(long)]
+    pub no_tuning: bool,
+    /// The conventions of the published experiments: mediators not centred, with a ridge of 0.01 as it is,
+    /// and all else by the marginal likelihood alone; inducing points by a bound (VFE)
+    #[arg(long)]
+    pub published: bool,
+    /// Make the map add up to the targets exactly, as if they had no noise: for means and sums of rows of
+    /// their own
+    #[arg(long, conflicts_with_all = ["noise", "published", "inducing", "se", "mediators"])]
+    pub exact_totals: bool,
+    /// Learn through so many inducing points [default: exactly up to 10,000 rows and 4,000 bags, with
+    /// mediators 50,000 rows, beyond through up to 1,000]
+    #[arg(long, value_name = "N")]
+    pub inducing: Option<usize>,
+}
+
+/// A fitted process.
+pub struct Fitted {
+    /// The map.
+    pub model: KernelExpansion,
+    /// The posterior covariance.
+    pub covariance: PosteriorCovariance,
+    /// The training data.
+    pub aggregated: Aggregated,
+    /// The model's estimate of each target.
+    pub fitted: Vec<f64>,
+    /// The prediction of each target from the others; `None` for a single target.
+    pub left_out: Option<LeaveOneOut>,
+}
+
+impl Learn {
+    /// Reads the data and fits; prints the data's description and warnings.
+    pub fn fitted(&self, seed: u64, console: &Console) -> Result<Fitted> {
+        if let Some(noise) = self.noise.filter(|noise| !(noise.is_finite() && *noise > 0.0)) {
+            return Err(Failure::input(format!("--noise {noise}: a variance is a positive number")));
+        }
+        self.check()?;
+        let aggregated = self.data.read(console)?;
+        let data = &aggregated.data;
+        console.note(self.described(data));
+        // That hardly any target has rows of its own is no news where all are to be learnt from through
+        // mediators.
+        let few_matched = data.few_matched_warning().filter(|_| self.data.operator != OperatorName::Auto);
+        let doubts = data.warnings().into_iter().filter(|doubt| few_matched.as_ref() != Some(doubt));
+        aggregated.notes.iter().cloned().chain(doubts).for_each(|note| console.warn(note));
+        if let Some(family) = aggregated.family.clone() {
+            return self.counted(family, aggregated, seed, console);
+        }
+        let kernel = self.resolved(&self.kernel, &data.rows)?;
+        let every =
+            data.mediators.as_ref().map(|mediators| mediators.bags.stack(&mediators.targets)).transpose()?;
+        let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
+        let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
+        let mut start = conventions.start(kernel, of_mediators, data);
+        start.noise = self.noise.unwrap_or(start.noise);
+        if self.exact_totals {
+            start = start.with_exact_targets();
+        }
+        let operator = self.data.operator;
+        if operator.regresses() {
+            start = start.regressing_targets(operator == OperatorName::TwoSided, data);
+        }
+        let mut fitted = match self.points(data, console) {
+            Some(points) => self.fit_sparse(points, start, aggregated, seed, console)?,
+            None => self.exactly(start, conventions, aggregated, console)?,
+        };
+        fitted.model.output_names = vec![self.data.target.clone()];
+        self.say_more(&mut fitted);
+        Ok(fitted)
+    }
+
+    /// Adds the entries of the model card that the library does not write.
+    pub(super) fn say_more(&self, fitted: &mut Fitted) {
+        let facts =
+            fitted.facts(if self.exact_totals { "which is rounding" } else { "which is taken for noise" });
+        let card = &mut fitted.model.model_card;
+        if !card.iter().any(|fact| fact.name == TARGETS_ARE) {
+            let unit = if self.data.sums() { "weighted sums of rows" } else { "weighted means of rows" };
+            card.push(CardEntry::new(TARGETS_ARE, unit));
+        }
+        card.extend(self.data.weight.as_ref().map(|name| CardEntry::new(WEIGHTS, name)));
+        card.extend(self.exact_totals.then(|| CardEntry::new("totals", "exact")));
+        card.extend(facts);
+    }
+
+    /// Options that do not go together.
+    fn check(&self) -> Result<()> {
+        let operator = self.data.operator;
+        let regressed = [
+            (self.data.sum, "--sum: divide sums by their weights"),
+            (self.published, "--published, which takes mediated or matched"),
+            (self.inducing.is_some(), "--inducing, as it learns exactly: leave it out"),
+        ];
+        if let Some((_, why)) = regressed.iter().find(|(is, _)| *is && operator.regresses()) {
+            return Err(Failure::input(format!("--operator {} cannot be used with {why}", operator.name())));
+        }
+        if !(self.dispersion.is_finite() && self.dispersion >= 0.0) {
+            return Err(Failure::input(format!(
+                "--dispersion {}: it is a number, not negative",
+                self.dispersion
+            )));
+        }
+        if self.dispersion > 0.0 && self.data.family == FamilyName::Gaussian {
+            return Err(Failure::input("--dispersion is of counts: take --noise, or say --family"));
+        }
+        if self.exact_totals && self.data.family != FamilyName::Gaussian {
+            return Err(Failure::input(
+                "--exact-totals: counts vary by what they are, and rates do not add up to them: leave it out",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn resolved(&self, kernel: &str, table: &Table) -> Result<Kernel> {
+        let units = if self.no_standardise {
+            ColumnScaling::raw(table.width())
+        } else {
+            ColumnScaling::standardised(table)
+        };
+        Ok(KernelExpression::parse(kernel)?.resolve(table, &units)?)
+    }
+
+    /// A description of the data.
+    fn described(&self, data: &Aggregates) -> String {
+        let (total, mediated) = (data.targets.len(), data.mediated());
+        let unit = match (data.bags.unit(), &self.data.weight) {
+            _ if self.data.family == FamilyName::Poisson => match &self.data.weight {
+                Some(weight) => format!("counts of events among '{weight}'"),
+                None => "counts of events among rows".into(),
+            },
+            _ if let Some(trials) = &self.data.trials => format!("counts of successes among '{trials}'"),
+            (TargetUnit::Sum, Some(weight)) => format!("sums of rows, each times its '{weight}'"),
+            (TargetUnit::Sum, None) => "sums of rows".into(),
+            (TargetUnit::Mean, Some(weight)) => format!("means of rows, weighted by '{weight}'"),
+            (TargetUnit::Mean, None) => "means of rows".into(),
+        };
+        format!(
+            "{total} targets, {unit}: {} with rows of their own, {mediated} through mediators; {} rows in {} \
+             bags",
+            total - mediated,
+            data.rows.rows(),
+            data.bags.count()
+        )
+    }
+
+    /// Through how many inducing points.
+    fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
+        let usual = data.usual_points().filter(|_| self.inducing.is_none());
+        let (rows, bags) = (data.rows.rows(), data.bags.count());
+        if usual.is_some() && (self.exact_totals || self.data.operator.regresses()) {
+            console.note(format!(
+                "note: {rows} rows in {bags} bags are learnt from exactly, which looks at all pairs of rows \
+                 many times"
+            ));
+            return None;
+        }
+        if let Some(points) = usual {
+            console.note(format!(
+                "note: {rows} rows in {bags} bags are learnt from through {points} inducing points; \
+                 --inducing N says otherwise, more points for a closer fit"
+            ));
+        }
+        self.inducing.or(usual)
+    }
+
+    fn exactly(
+        &self,
+        start: AggregateGaussianProcess,
+        conventions: Conventions,
+        aggregated: Aggregated,
+        console: &Console,
+    ) -> Result<Fitted> {
+        let (tuning, data) = (Tuning { conventions, ..Tuning::default() }, &aggregated.data);
+        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+        let (process, mut fit) = watched(console, &message, &tuning.progress, || {
+            if self.no_tuning {
+                return start.fit(data).map(|fit| (start, fit));
+            }
+            let tuned = tuning.tune(&start, data)?;
+            tuned.warnings.iter().for_each(|warning| console.warn(warning));
+            if self.exact_totals {
+                let process = tuned.process.with_exact_targets();
+                return process.fit(data).map(|fit| (process, fit));
+            }
+            Ok((tuned.process, tuned.fit))
+        })
+        .map_err(|error| aggregated.named(error))?;
+        if let Some(mediation) = process.mediation.filter(|_| data.mediated() > 0) {
+            fit.model.model_card.extend(aggregated.of_mediators(mediation, fit.variance, console));
+        }
+        let left_out = (data.targets.len() > 1).then(|| fit.leave_one_out()).transpose()?;
+        let fitted = fit.fitted();
+        if self.exact_totals {
+            aggregated.check_totals(&fitted)?;
+        }
+        Ok(Fitted { model: fit.model, covariance: fit.covariance, aggregated, fitted, left_out })
+    }
+
+    fn fit_sparse(
+        &self,
+        points: usize,
+        start: AggregateGaussianProcess,
+        aggregated: Aggregated,
+        seed: u64,
+        console: &Console,
+    ) -> Result<Fitted> {
+        let data = &aggregated.data;
+        let process = SparseAggregateProcess {
+            noise: start.noise,
+            row_noise: Some(start.row_noise).filter(|noise| *noise > 0.0),
+            mediation_noise: Some(start.mediation_noise).filter(|noise| *noise > 0.0),
+            mediation: start.mediation,
+            tune: if self.no_tuning { TunedParameters::Nothing } else { TunedParameters::KernelAndNoise },
+            priors: !self.published,
+            approximation: if self.published { Approximation::Vfe } else { Approximation::Fitc },
+            seed,
+            ..SparseAggregateProcess::new(start.kernel, inducing_points(&data.rows, points, seed)?)
+        };
+        let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
+        let fit = watched(console, &message, &process.progress, || process.fit_data(data));
+        let mut fit = fit.map_err(|error| aggregated.named(error))?;
+        if let Some(mediation) = fit.mediation.take() {
+            fit.model.model_card.extend(aggregated.of_mediators(mediation, 1.0, console));
+        }
+        fit.warnings.iter().for_each(|warning| console.warn(warning));
+        let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
+        Ok(Fitted { model: fit.model, covariance: fit.covariance, aggregated, fitted, left_out })
+    }
+}
+
+impl Aggregated {
+    /// Refuses totals that the fit does not reproduce up to rounding.
+    fn check_totals(&self, fitted: &[f64]) -> Result<()> {
+        let Some((t, misfit)) = self.data.largest_mismatch(fitted) else { return Ok(()) };
+        Err(Failure::input(format!(
+            "--exact-totals: no map that this kernel can tell meets the target of bag '{}', off by {:.1e}, \
+             beside those of bags like it: leave --exact-totals out for noise, or take a rougher --kernel",
+            self.targets[t], misfit
+        )))
+    }
+
+    /// Model card entries for the regression on mediators, in the targets' squared unit; warns of distant
+    /// mediators, whose targets are predicted badly.
+    fn of_mediators(&self, mediation: Mediation, variance: f64, console: &Console) -> [CardEntry; 2] {
+        let far = self.data.distant_mediators(&mediation.kernel).into_iter().map(|t| self.targets[t].clone());
+        let far: Vec<String> = far.collect();
+        if !far.is_empty() {
+            console.warn(format!(
+                "the mediators of {} targets are far from those of all bags with rows, {}: of these little \
+                 is known",
+                far.len(),
+                first_of(&far)
+            ));
+        }
+        let scaled = mediation.scale_units(variance);
+        [
+            CardEntry::new("kernel of mediators", scaled.kernel.formula()),
+            CardEntry::measured("ridge of mediators", scaled.ridge),
+        ]
+    }
+}
+
+impl Fitted {
+    /// Entries for the largest misfit and the leave-one-out predictions.
+    fn facts(&self, misfit: &str) -> Vec<CardEntry> {
+        let misfits = self.aggregated.data.targets.iter().zip(&self.fitted).map(|(z, estimate)| z - estimate);
+        let largest = misfits.zip(&self.aggregated.targets).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+        let describe = |(largest_misfit, bag): (f64, &String)| {
+            let size = CardEntry::measured("", largest_misfit).value;
+            CardEntry::new("largest misfit of a target", format!("{size} (bag '{bag}'), {misfit}"))
+        };
+        let mut facts: Vec<CardEntry> = largest.map(describe).into_iter().collect();
+        if let Some(predictions) = &self.left_out {
+            facts.push(CardEntry::measured("left-out targets: RMSE", predictions.rmse()));
+            facts.push(CardEntry::measured("left-out targets: coverage of 95 %", predictions.coverage(1.96)));
+            facts.push(CardEntry::measured("left-out targets: mean log density", -predictions.nlpd()));
+        }
+        facts
+    }
+}

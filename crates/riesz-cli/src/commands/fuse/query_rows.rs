@@ -1,0 +1,141 @@
+//! The rows of a query, read from tables and from `name=value`, and as words.
+
+use std::path::Path;
+
+use riesz::error::listed;
+use riesz::table::level_of_text;
+use riesz::{Column, ColumnKind, Table};
+
+use crate::args::TableArgs;
+use crate::exit::{Failure, Result};
+use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
+use crate::io::units::Units;
+
+/// All rows of a table, in these columns.
+pub fn rows(table: &TableArgs, file: &Path, columns: &[Column], units: &Units) -> Result<Table> {
+    let policy = CellPolicy {
+        missing: MissingCells::Refuse(", or leave the row out"),
+        unseen: UnseenLevels::Refuse("; leave the row out"),
+    };
+    ModelRows::new(table.source(file).open()?, columns, policy, columns.len())?
+        .with_units(units.of_columns(columns))
+        .read_all()
+}
+
+/// The rows of a query, with the numbers of further columns.
+pub fn rows_with<const N: usize>(
+    table: &TableArgs,
+    file: &Path,
+    columns: &[Column],
+    names: [&String; N],
+    units: &Units,
+) -> Result<(Table, [Vec<f64>; N])> {
+    let all_columns: Vec<Column> = columns.iter().cloned().chain(names.map(Column::numeric)).collect();
+    let read = rows(table, file, &all_columns, units)?;
+    let (count, width) = (read.rows(), columns.len());
+    let table =
+        Table::from_column_major(columns.to_vec(), count, read.column_major()[..width * count].to_vec())?;
+    Ok((table, std::array::from_fn(|k| read.column(width + k).to_vec())))
+}
+
+/// Bounds of treatments, as `name=low..high`.
+pub fn bounds(texts: &[String], columns: &[Column], option: &str) -> Result<Vec<(String, (f64, f64))>> {
+    let bound = |(j, text): (usize, &str)| {
+        let name = &columns[j].name;
+        let ends = text.split_once("..").and_then(|(low, high)| {
+            Some((low.trim().parse::<f64>().ok()?, high.trim().parse::<f64>().ok()?))
+        });
+        let wrong =
+            || Failure::input(format!("{option} {name}={text}: give {name}=low..high, as in {name}=0..1"));
+        Ok((name.clone(), ends.ok_or_else(wrong)?))
+    };
+    assigned(texts, columns, option)?.into_iter().map(bound).collect()
+}
+
+/// A row of all these columns, from `name=value`; `None` if nothing is given.
+pub fn row(texts: &[String], columns: &[Column], option: &str) -> Result<Option<Table>> {
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let table = partial_row(texts, columns, option)?;
+    if let Some(lacking) = columns.iter().find(|column| table.index_of(&column.name).is_err()) {
+        return Err(Failure::input(format!(
+            "{option} says nothing of {}: give all of {}",
+            lacking.name,
+            names(columns)
+        )));
+    }
+    Ok(Some(table))
+}
+
+/// A row of some of these columns, in their order.
+pub fn partial_row(texts: &[String], columns: &[Column], option: &str) -> Result<Table> {
+    let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", texts.join(",")));
+    let (mut kept, mut values) = (Vec::new(), Vec::new());
+    for (j, text) in assigned(texts, columns, option)? {
+        kept.push(columns[j].clone());
+        values.push(number(text, &columns[j]).map_err(fail)?);
+    }
+    Ok(Table::from_column_major(kept, 1, values)?)
+}
+
+/// The values of columns in `name=value,name=value`, in the order of the columns; at least one is required.
+fn assigned<'t>(texts: &'t [String], columns: &[Column], option: &str) -> Result<Vec<(usize, &'t str)>> {
+    let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", texts.join(",")));
+    let unknown = || fail(format!("give name=value, where names are {}", names(columns)));
+    let mut assigned_values: Vec<Option<&str>> = vec![None; columns.len()];
+    for text in texts {
+        let mut remaining = &text[..];
+        while !remaining.is_empty() {
+            let known = columns.iter().position(|column| value_of(remaining, &column.name).is_some());
+            let (j, after) =
+                known.and_then(|j| Some((j, value_of(remaining, &columns[j].name)?))).ok_or_else(unknown)?;
+            // A value ends where the next name begins.
+            let next = after.char_indices().find(|&(position, sign)| {
+                sign == ','
+                    && columns.iter().any(|column| value_of(&after[position + 1..], &column.name).is_some())
+            });
+            let (value, left) =
+                next.map_or((after, ""), |(position, _)| (&after[..position], &after[position + 1..]));
+            if assigned_values[j].replace(value.trim()).is_some() {
+                return Err(fail(format!("{} is given twice", columns[j].name)));
+            }
+            remaining = left;
+        }
+    }
+    let assignments: Vec<(usize, &str)> =
+        assigned_values.into_iter().enumerate().filter_map(|(j, value)| Some((j, value?))).collect();
+    if assignments.is_empty() { Err(unknown()) } else { Ok(assignments) }
+}
+
+/// The text after `name=`.
+fn value_of<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.trim_start().strip_prefix(name)?.trim_start().strip_prefix('=')
+}
+
+fn number(text: &str, column: &Column) -> std::result::Result<f64, String> {
+    let name = &column.name;
+    match &column.kind {
+        ColumnKind::Numeric => match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(value),
+            _ => Err(format!("{name} is '{text}', which is not a number")),
+        },
+        ColumnKind::Categorical { levels } => level_of_text(levels, text)
+            .map(|code| code as f64)
+            .ok_or_else(|| format!("{name} is '{text}', which no study has: they have {}", listed(levels))),
+    }
+}
+
+/// Names of columns, as a list.
+pub fn names(columns: &[Column]) -> String {
+    listed(columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>())
+}
+
+/// A row as words.
+pub fn row_text(row: &Table) -> String {
+    let cell = |j: usize| {
+        let column = &row.columns()[j];
+        format!("{} = {}", column.name, column.format(row.get(0, j)))
+    };
+    (0..row.width()).map(cell).collect::<Vec<_>>().join(" and ")
+}

@@ -1,0 +1,417 @@
+//! The common part of `explain` and `report`: a model or a program and a question are prepared for a table,
+//! and the table is explained chunk by chunk.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use riesz::explainer::PredictionFunction;
+use riesz::format::explanation_json::{self, SavedExplanation};
+use riesz::format::model::SavedModel;
+use riesz::model_card::CardEntry;
+use riesz::question::Subject;
+use riesz::{ClassDecisions, Error, Exactness, Explainer, Explanation, Matrix, Prediction, Question, Table};
+use serde_json::Value;
+
+use crate::args::{CellArgs, FeatureArgs, GameArgs, TableArgs};
+use crate::console::Console;
+use crate::exit::{Failure, Result};
+use crate::io::input::{OpenTable, described};
+use crate::io::model_rows::ModelRows;
+use crate::io::output::Output;
+use crate::program;
+use crate::question_args::{
+    about_model, about_program, asks_for_probabilities, robustness, taken_from_predictions,
+};
+
+/// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that
+/// need all rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
+const JSON_NUMBERS: usize = 20_000_000;
+
+/// The request to explain a table by a model or a program.
+pub struct ExplainRequest<'a> {
+    /// The question.
+    pub game: &'a GameArgs,
+    /// Options for reading tables.
+    pub table: &'a TableArgs,
+    /// Information that LIBSVM files do not contain.
+    pub features: &'a FeatureArgs,
+    /// Treatment of cells that cannot be used.
+    pub cells: CellArgs,
+    /// The seed of random draws.
+    pub seed: u64,
+    /// Whether it is the variance of predictions that is explained, and not these.
+    pub variance: bool,
+}
+
+/// Explains some rows, those after the rows of the call before.
+type Explain<'a> = Box<dyn FnMut(&Table) -> Result<Explanation> + 'a>;
+
+/// A model or a program that is ready to explain the rows of a table.
+pub struct Explaining<'a> {
+    explain: Explain<'a>,
+    /// The model, if it is one.
+    saved: Option<&'a SavedModel>,
+    /// Whether it is its probabilities that are explained.
+    probabilities: bool,
+    rows: ModelRows,
+    /// Provenance of the run.
+    facts: Vec<CardEntry>,
+    /// The number of numbers in a row of the result.
+    pub width: usize,
+}
+
+impl<'a> Explaining<'a> {
+    /// For a model that was [admitted](CellArgs::admit), and its file.
+    pub fn of_model(
+        model: (&'a SavedModel, &Path),
+        rows: OpenTable,
+        request: &ExplainRequest<'_>,
+        console: &Console,
+    ) -> Result<Self> {
+        if !request.variance
+            && let Some(reason) = taken_from_predictions(request.game, model.0)?
+        {
+            return Self::of_predictions(model, rows, request, &reason, console);
+        }
+        let Prepared { explainer, probabilities, rows, facts, width } =
+            Prepared::new(model, rows, request, None, console)?;
+        if request.variance {
+            // A variance decides for no class.
+            let explain = Box::new(move |table: &Table| Ok(explainer.explain_variance(table)?));
+            return Ok(Self { explain, saved: None, probabilities, rows, facts, width });
+        }
+        let explain = Box::new(move |table: &Table| Ok(explainer.explain(table)?));
+        Ok(Self { explain, saved: Some(model.0), probabilities, rows, facts, width })
+    }
+
+    /// For a model whose values are computed from its own predictions, for this reason.
+    fn of_predictions(
+        (saved, file): (&'a SavedModel, &Path),
+        rows: OpenTable,
+        request: &ExplainRequest<'_>,
+        reason: &str,
+        console: &Console,
+    ) -> Result<Self> {
+        let shapley = |value: &Value| value == "shapley" || value == &Value::Bool(false);
+        let takes_exact_values =
+            |name: &&&str| request.game.settings.value(name).is_some_and(|value| !shapley(value));
+        let exact = ["index", "unions", "covariance"].iter().find(takes_exact_values).copied();
+        if let Some(option) = exact.or_else(|| request.game.robustness.as_ref().map(|_| "robustness")) {
+            return Err(Failure::input(format!("--{option} takes values that the kernel gives: {reason}")));
+        }
+        let (tables, subject) = ((request.table, request.cells), Subject::Function);
+        let (question, question_entries) =
+            about_model(request.game, tables, (saved, subject), request.seed, console)?;
+        console.note(format!("values are found from the model's own predictions: {reason}"));
+        let mut facts = vec![CardEntry::new("model file", described(file)?), rows_fact(&rows)?];
+        facts.extend(question_entries);
+        facts.push(CardEntry::new("values are from predictions", reason));
+        let (model, probabilities) = (&saved.model, asks_for_probabilities(request.game));
+        let players = question.players_of(model.columns()).players().len();
+        let width = model.columns().len() + 2 * (players + 4) * model.outputs().max(model.classes.len());
+        let policy = request.cells.for_model(&model.support_points)?;
+        let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
+        let function = PredictionFunction::new(model, saved.covariance.as_ref(), probabilities);
+        let mut done = 0;
+        let explain = Box::new(move |table: &Table| {
+            done += table.rows();
+            Ok(function.explain(table, done - table.rows(), &question)?)
+        });
+        Ok(Self { explain, saved: Some(saved), probabilities, rows, facts, width })
+    }
+
+    /// For a program.
+    pub fn of_program(
+        command: &'a str,
+        rows: OpenTable,
+        request: &ExplainRequest<'_>,
+        console: &Console,
+    ) -> Result<Self> {
+        if request.variance {
+            return Err(Failure::input(
+                "--variance: a program does not say how sure it is: give a model file",
+            ));
+        }
+        if let Some(option) = request.features.first_given().filter(|_| !rows.is_sparse()) {
+            return Err(Failure::input(format!(
+                "{option} is for LIBSVM's files, and a program is none: leave it out"
+            )));
+        }
+        let (question, question_entries, columns) =
+            about_program(request.game, request.table, request.seed, console)?;
+        let mut facts = vec![rows_fact(&rows)?];
+        facts.extend(question_entries);
+        let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
+        let none = || Table::from_column_major(columns.clone(), 0, Vec::new());
+        let background = question.game.rows().cloned().map_or_else(none, Ok)?;
+        let policy = request.cells.for_program(&background)?;
+        let rows = ModelRows::new(rows, &columns, policy, width)?;
+        let mut done = 0;
+        let explain = Box::new(move |table: &Table| {
+            done += table.rows();
+            program::explain(command, &question, table, done - table.rows())
+        });
+        Ok(Self { explain, saved: None, probabilities: false, rows, facts, width })
+    }
+
+    /// Explains chunk by chunk, and passes each chunk to `take` with its rows numbered from the first of all.
+    /// Returns the number of rows, and entries for the provenance.
+    pub fn for_each_chunk(
+        mut self,
+        console: &Console,
+        mut take: impl FnMut(SavedExplanation) -> Result<()>,
+        decide: bool,
+    ) -> Result<(usize, Vec<CardEntry>)> {
+        let progress = console.progress("explaining");
+        let name = self.rows.name().to_string();
+        let mut done = 0;
+        while let Some(table) = self.rows.next()? {
+            let mut explanation = (self.explain)(&table).map_err(|e| e.about(&name))?;
+            explanation.row_numbers.iter_mut().for_each(|row| *row += done);
+            done += explanation.rows();
+            let decisions = match self.saved {
+                Some(saved) if decide && !saved.model.classes.is_empty() => {
+                    let (model, covariance) = (&saved.model, saved.covariance.as_ref());
+                    if self.probabilities {
+                        Some(ClassDecisions::of_probabilities(
+                            model,
+                            &Prediction::new(model, covariance, &table)?,
+                        ))
+                    } else {
+                        let predictions = explanation.predictions.clone();
+                        let outputs = Matrix::from_row_major(table.rows(), model.outputs(), predictions);
+                        let stop = AtomicBool::new(false);
+                        let predicted = Prediction::of_outputs(model, covariance, &table, outputs, &stop)?;
+                        ClassDecisions::new(model, &predicted)
+                    }
+                }
+                _ => None,
+            };
+            take(SavedExplanation { explanation, decisions })?;
+            progress.say(format!("{done} rows explained"));
+        }
+        let treated = self.rows.facts();
+        treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
+        self.facts.extend(treated);
+        Ok((done, self.facts))
+    }
+}
+
+/// A model and a question, and the rows that it is to be asked about.
+pub struct Prepared<'a> {
+    /// Ready for rows.
+    pub explainer: Explainer<'a>,
+    /// Whether it is its probabilities that are explained.
+    probabilities: bool,
+    /// The rows, chunk by chunk.
+    pub rows: ModelRows,
+    facts: Vec<CardEntry>,
+    width: usize,
+}
+
+impl<'a> Prepared<'a> {
+    /// For a model that was [admitted](CellArgs::admit), and its file. A row and output of the result has
+    /// `listed` numbers, or a value for each set.
+    pub fn new(
+        (saved, file): (&'a SavedModel, &Path),
+        rows: OpenTable,
+        request: &ExplainRequest<'_>,
+        listed: Option<usize>,
+        console: &Console,
+    ) -> Result<Self> {
+        let (question, question_entries) = about_model(
+            request.game,
+            (request.table, request.cells),
+            (saved, Subject::Model),
+            request.seed,
+            console,
+        )?;
+        let (index, covariance, probabilities) =
+            (question.index, question.covariance, question.probabilities);
+        if request.variance && request.game.robustness.is_some() {
+            let why = "--robustness bounds values of the output, not shares of its variance: leave it or \
+                       --variance out";
+            return Err(Failure::input(why));
+        }
+        let question = if request.variance { of_variance(question, saved)? } else { question };
+        let explainer =
+            Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
+        let explainer = explainer.map_err(|error| match error {
+            tied @ Error::NotProduct { .. } if request.game.background.is_none() && !request.variance => {
+                let remedy =
+                    "give --background FILE, against which values are found from its own predictions";
+                Failure::input(format!("{tied}; or {remedy}"))
+            }
+            other => request.game.settings.spelt(other),
+        })?;
+        let players = explainer.groups().players().len();
+        let sets = index.sets(players).unwrap_or(players);
+        let numbers = if covariance { sets.saturating_mul(sets + 1) } else { sets };
+        let numbers = listed.unwrap_or(numbers).saturating_add(4);
+        let width = saved.model.columns().len().saturating_add(numbers.saturating_mul(saved.model.outputs()));
+        let mut facts = vec![CardEntry::new("model file", described(file)?), rows_fact(&rows)?];
+        facts.extend(question_entries);
+        let bound = robustness(request.game, &explainer, &saved.model)?;
+        bound.iter().for_each(|fact| console.note(format!("{}: {}", fact.name, fact.value)));
+        facts.extend(bound);
+        let policy = request.cells.for_model(&saved.model.support_points)?;
+        let rows = ModelRows::new(rows, saved.model.columns(), policy, width)?.with_units_of(&saved.model);
+        Ok(Self { explainer, probabilities, rows, facts, width })
+    }
+}
+
+/// The question about the variance of predictions.
+fn of_variance(question: Question, saved: &SavedModel) -> Result<Question> {
+    let refused = |why: &str| Err(Failure::input(format!("--variance: {why}")));
+    match saved.covariance {
+        None => refused(
+            "this model holds no posterior, whose variance it explains: fit a Gaussian process with 'riesz \
+             fit --model gp --posterior'",
+        ),
+        Some(_) if question.covariance => {
+            refused("how sure a variance is, is not known: leave --covariance out")
+        }
+        Some(_) => Ok(question.with_covariance()),
+    }
+}
+
+/// Which rows are explained.
+fn rows_fact(rows: &OpenTable) -> Result<CardEntry> {
+    Ok(CardEntry::new("rows", rows.path.as_deref().map_or(Ok(rows.name.clone()), described)?))
+}
+
+/// Collects explained rows, for results that need all of them at once.
+pub struct CollectedExplanation(Option<SavedExplanation>, usize);
+
+impl CollectedExplanation {
+    /// None yet, each of `width` numbers.
+    pub fn of_width(width: usize) -> Self {
+        Self(None, width)
+    }
+
+    /// Adds rows.
+    pub fn add(&mut self, chunk: SavedExplanation) -> Result<()> {
+        let collected = match &mut self.0 {
+            None => self.0.insert(chunk),
+            Some(collected) => {
+                collected.explanation.concat_rows(chunk.explanation)?;
+                if let (Some(decisions), Some(new_decisions)) = (&mut collected.decisions, chunk.decisions) {
+                    decisions.append(new_decisions);
+                }
+                collected
+            }
+        };
+        within_limit(&collected.explanation, self.1)
+    }
+
+    /// All rows, with these entries in the provenance.
+    pub fn finish(self, facts: Vec<CardEntry>) -> Result<SavedExplanation> {
+        let mut collected = self.0.ok_or_else(|| Failure::input("there are no rows to explain"))?;
+        collected.explanation.provenance.run.extend(facts);
+        Ok(collected)
+    }
+}
+
+/// Certificate and errors of all rows together.
+#[derive(Debug, Default)]
+pub struct Certificate {
+    /// None if values need not add up.
+    residual: Option<f64>,
+    bound: f64,
+    failed: Option<usize>,
+    /// The largest standard error, if values are estimated.
+    std_error: Option<f64>,
+    /// The largest standard deviation, if it is said how sure values are.
+    sd: Option<f64>,
+    /// The largest residual, if there is no bound.
+    unproved: Option<f64>,
+}
+
+impl Certificate {
+    /// Includes rows.
+    pub fn include(&mut self, chunk: &Explanation) {
+        if let Some(sd) = chunk.sd() {
+            self.sd = Some(sd.into_iter().fold(self.sd.unwrap_or(0.0), f64::max));
+        }
+        if let Exactness::Estimated { std_error, .. } = &chunk.exactness {
+            let largest = std_error.iter().copied().fold(0.0, f64::max);
+            self.std_error = Some(self.std_error.unwrap_or(0.0).max(largest));
+        }
+        if let Exactness::Unstated = &chunk.exactness {
+            let left = chunk
+                .residuals()
+                .into_iter()
+                .fold(0.0, |max_residual: f64, left| max_residual.max(left.abs()));
+            self.unproved = Some(self.unproved.unwrap_or(0.0).max(left));
+        }
+        if let Exactness::Exact { bound } = &chunk.exactness {
+            self.bound = bound.iter().fold(self.bound, |max_bound, bound| max_bound.max(*bound));
+        }
+        let Some(certificate) = chunk.certificate() else { return };
+        self.residual = Some(self.residual.unwrap_or(0.0).max(certificate.residual));
+        if !certificate.holds {
+            self.failed = self.failed.or(chunk.row_numbers.first().copied());
+        }
+    }
+
+    /// Describes the certificate.
+    pub fn words(&self) -> String {
+        let uncertainty_text = self
+            .sd
+            .map(|sd| format!("; the model is sure of values to ± {:.1e} or better (95 %)", 1.96 * sd));
+        self.computed() + &uncertainty_text.unwrap_or_default()
+    }
+
+    /// Describes the exactness of the values.
+    fn computed(&self) -> String {
+        if let Some(largest) = self.std_error {
+            return format!("estimated: standard errors up to {largest:.1e}");
+        }
+        if let Some(left) = self.unproved {
+            return format!("exact to rounding: values add up within {left:.1e} (no proved bound)");
+        }
+        match self.residual {
+            Some(residual) => format!(
+                "exact: values add up to the predictions within {residual:.1e} (proved bound {:.1e})",
+                self.bound
+            ),
+            None => format!("exact: each value is within {:.1e} (proved bound)", self.bound),
+        }
+    }
+
+    /// Whether every residual is within its bound.
+    pub fn check(&self) -> Result<()> {
+        match self.failed {
+            None => Ok(()),
+            Some(row) => Err(Failure::Check(format!(
+                "the certificate fails in the rows from {row} on: residual {:.1e} exceeds the proved bound",
+                self.residual.unwrap_or(f64::NAN)
+            ))),
+        }
+    }
+}
+
+/// Writes an explanation as a whole, with what its model decides.
+pub fn write_explanation(
+    mut output: Output,
+    explanation: &Explanation,
+    decisions: Option<&ClassDecisions>,
+) -> Result<()> {
+    let trouble = output.trouble();
+    explanation_json::write(explanation, decisions, &mut output).map_err(|e| trouble.or(e))?;
+    output.write_all(b"\n").map_err(|e| trouble.or(e))?;
+    output.finish()
+}
+
+/// Whether an explanation whose rows take `width` numbers each can be held as a whole.
+fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
+    if explanation.rows().saturating_mul(width) <= JSON_NUMBERS {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "a JSON explanation holds all rows at once, and more than {} are too many: use .csv or .parquet, \
+         which stream",
+        JSON_NUMBERS / width.max(1)
+    )))
+}

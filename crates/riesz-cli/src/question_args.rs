@@ -1,0 +1,277 @@
+//! Questions from arguments, for `explain` and `report`.
+
+use std::path::Path;
+
+use riesz::error::listed;
+use riesz::explainer::PredictionFunction;
+use riesz::format::model::SavedModel;
+use riesz::kernel::ColumnScaling;
+use riesz::model_card::CardEntry;
+use riesz::question::{Source, Subject};
+use riesz::{Background, Column, Explainer, KernelExpansion, Players, Question};
+
+use crate::args::{CellArgs, GameArgs, TableArgs};
+use crate::console::Console;
+use crate::exit::{Failure, Result};
+use crate::io::columns::Columns;
+use crate::io::input::{described, read_file};
+use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
+use crate::io::names::listed_columns;
+
+/// The settings that were given, as an entry of the provenance.
+fn given_settings(args: &GameArgs) -> Vec<CardEntry> {
+    args.settings.words().map(|words| CardEntry::new("settings", words)).into_iter().collect()
+}
+
+/// Whether the arguments ask for the probabilities of a classifier.
+pub fn asks_for_probabilities(args: &GameArgs) -> bool {
+    args.settings.value("probabilities") == Some(&serde_json::Value::Bool(true))
+}
+
+/// Why the values that the arguments ask of a model are found from its own predictions, as those of a
+/// function: because
+/// it has no exact ones, or because that is asked for. `None` if the model's kernel gives them.
+pub fn taken_from_predictions(args: &GameArgs, saved: &SavedModel) -> Result<Option<String>> {
+    let against_rows = match args.settings.value("game").and_then(serde_json::Value::as_str) {
+        None => source(args).is_some(),
+        Some(game) => ["interventional", "baseline"].contains(&game) && source(args).is_some(),
+    };
+    if args.settings.value("estimator").is_some() {
+        return Ok(Some("an estimator was asked for".into()));
+    }
+    if !against_rows {
+        return Ok(None);
+    }
+    let columns = saved.model.columns();
+    let groups = args.groups.as_deref().map(|text| read_groups(text, columns)).transpose()?;
+    let probabilities = asks_for_probabilities(args);
+    let function = PredictionFunction::new(&saved.model, saved.covariance.as_ref(), probabilities);
+    let refusal = function.without_exact_values(groups.or_else(|| saved.groups.clone()));
+    Ok(refusal.map(|refusal| refusal.to_string()))
+}
+
+/// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files
+/// they name. It is asked of the model's kernel, or of its predictions as of any function.
+pub fn about_model(
+    args: &GameArgs,
+    (table, cells): (&TableArgs, CellArgs),
+    (saved, subject): (&SavedModel, Subject),
+    seed: u64,
+    console: &Console,
+) -> Result<(Question, Vec<CardEntry>)> {
+    if !args.ignore.is_empty() {
+        return Err(Failure::input(
+            "--ignore says which columns of the background a program is not asked about; a model asks for \
+             its own columns alone: leave it out",
+        ));
+    }
+    let columns = saved.model.columns();
+    let mut facts = given_settings(args);
+    let rows = |_: &str| match source(args) {
+        Some((_, path)) => {
+            let policy = cells.for_model(&saved.model.support_points)?;
+            let rows = ModelRows::new(table.source(path).open()?, columns, policy, columns.len())?
+                .with_units_of(&saved.model);
+            read_background(path, args, table, rows, (seed, console), &mut facts)
+        }
+        None => {
+            facts.push(CardEntry::new("reference rows", saved.model.support_points.rows()));
+            Ok(saved.model.support_points.clone().into())
+        }
+    };
+    let settings = match subject {
+        Subject::Model => args.settings.clone(),
+        // A function answers with probabilities where these are asked for.
+        _ => args.settings.excluding(&["probabilities"]),
+    };
+    let question = settings.question(subject, source(args).map(|(s, _)| s), seed, rows)?;
+    let groups = args.groups.as_deref().map(|text| read_groups(text, columns)).transpose()?;
+    let question = question.with_players(groups.or_else(|| saved.groups.clone()));
+    if args.settings.value("game").is_none() {
+        console.note(format!("game: {} ({})", question.game.name(), question.game.absent()));
+    }
+    Ok((question, facts))
+}
+
+/// The question that the arguments ask of a program, facts about its rows, and the columns that the program
+/// is asked about: those of the background.
+pub fn about_program(
+    args: &GameArgs,
+    table: &TableArgs,
+    seed: u64,
+    console: &Console,
+) -> Result<(Question, Vec<CardEntry>, Vec<Column>)> {
+    if args.robustness.is_some() {
+        return Err(Failure::input(
+            "--robustness takes a model whose kernel is known, which a program is not: leave it out",
+        ));
+    }
+    let mut facts = given_settings(args);
+    let rows = |_: &str| {
+        let (_, path) = source(args).ok_or_else(|| Failure::input("a program needs a background"))?;
+        if path.as_os_str() == "-" {
+            return Err(Failure::input(
+                "the background of a program cannot come from standard input: give a file",
+            ));
+        }
+        let rows = table.source(path).open()?;
+        let ignored = listed_columns(&args.ignore, rows.header());
+        rows.places(&ignored)?;
+        let is_feature = |c: &&String| args.background_weights.as_ref() != Some(*c) && !ignored.contains(*c);
+        let names: Vec<String> = rows.header().iter().filter(is_feature).cloned().collect();
+        if names.is_empty() {
+            return Err(Failure::input(format!("{}: no column is left to ask the program about", rows.name)));
+        }
+        let columns = Columns::read(rows, &names)?.table(&names, &[], console)?.columns().to_vec();
+        let policy = CellPolicy { missing: MissingCells::Refuse(""), unseen: UnseenLevels::Refuse("") };
+        let rows = ModelRows::new(table.source(path).open()?, &columns, policy, columns.len())?;
+        read_background(path, args, table, rows, (seed, console), &mut facts)
+    };
+    let question = args.settings.question(Subject::Program, source(args).map(|(s, _)| s), seed, rows)?;
+    let columns = question.game.rows().map_or_else(Vec::new, |rows| rows.columns().to_vec());
+    let groups = args.groups.as_deref().map(|text| read_groups(text, &columns)).transpose()?;
+    Ok((question.with_players(groups), facts, columns))
+}
+
+/// Where rows for absent features come from.
+fn source(args: &GameArgs) -> Option<(Source, &Path)> {
+    let background = args.background.as_deref().map(|path| (Source::Background, path));
+    background.or_else(|| Some((Source::Baseline, args.baseline.as_deref()?)))
+}
+
+/// The bound of `--robustness`, if requested: the perturbation of columns, and the largest change of values.
+pub fn robustness(
+    args: &GameArgs,
+    explainer: &Explainer<'_>,
+    model: &KernelExpansion,
+) -> Result<Vec<CardEntry>> {
+    let Some(text) = args.robustness.as_deref() else { return Ok(Vec::new()) };
+    let columns = model.columns();
+    let number = |text: &str| match text.trim().parse::<f64>() {
+        Ok(delta) if delta.is_finite() && delta >= 0.0 => Ok(delta),
+        _ => Err(Failure::input(format!(
+            "--robustness: '{text}' is not understood: write a number that is not negative, or \
+             column=number,column=number"
+        ))),
+    };
+    let (delta, moves) = if text.contains('=') {
+        let mut delta = vec![0.0; columns.len()];
+        // A column's name may hold commas, a number does not: it ends where one follows an equals sign.
+        let parts = text.split(',').fold(Vec::<String>::new(), |mut parts, piece| {
+            match parts.last_mut() {
+                Some(open) if !open.contains('=') => *open = format!("{open},{piece}"),
+                _ => parts.push(piece.into()),
+            }
+            parts
+        });
+        for part in &parts {
+            let (name, perturbation) = part.rsplit_once('=').unwrap_or(("", part));
+            let j = columns.iter().position(|c| c.name == name.trim()).ok_or_else(|| {
+                Failure::input(format!(
+                    "--robustness: there is no column '{}'; the columns are: {}",
+                    name.trim(),
+                    listed(columns.iter().map(|c| &c.name))
+                ))
+            })?;
+            delta[j] = number(perturbation)?;
+        }
+        (delta, text.to_string())
+    } else {
+        let count = number(text)?;
+        let deviations = ColumnScaling::standardised(&model.support_points).scale;
+        (
+            deviations.iter().map(|s| count * s).collect(),
+            format!("{count} standard deviations of each column"),
+        )
+    };
+    let bounds = explainer.robustness(&delta)?;
+    let label = "no value moves by more than";
+    let bound_entry = match bounds.as_slice() {
+        [bound] => CardEntry::measured(label, *bound),
+        several => {
+            let outputs_and_bounds = model.output_names.iter().zip(several);
+            let bound_texts: Vec<String> = outputs_and_bounds
+                .map(|(name, bound)| format!("{} ({name})", CardEntry::measured("", *bound).value))
+                .collect();
+            CardEntry::new(label, bound_texts.join(", "))
+        }
+    };
+    Ok(vec![CardEntry::new("robustness to", moves), bound_entry])
+}
+
+fn read_background(
+    path: &Path,
+    args: &GameArgs,
+    table: &TableArgs,
+    mut model_rows: ModelRows,
+    (seed, console): (u64, &Console),
+    facts: &mut Vec<CardEntry>,
+) -> Result<Background> {
+    let rows = model_rows.read_all()?;
+    let weights = match &args.background_weights {
+        None => None,
+        Some(_) if path.as_os_str() == "-" => {
+            return Err(Failure::input(
+                "a background with weights cannot come from standard input: give a file",
+            ));
+        }
+        Some(name) => {
+            let column = [name.clone()];
+            Some(Columns::read(table.source(path).open()?, &column)?.numbers(name)?)
+        }
+    };
+    let mut background = Background { rows, weights };
+    if let Some(count) = args.background_rows.map(std::num::NonZeroUsize::get) {
+        facts.push(CardEntry::new("seed", seed));
+        let kept = background.rows.sample_rows(count, seed);
+        background.weights = background.weights.map(|w| kept.iter().map(|&i| w[i]).collect());
+        background.rows = background.rows.select_rows(&kept);
+    }
+    let treated = model_rows.facts();
+    treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
+    facts.push(CardEntry::new("background", described(path)?));
+    facts.push(CardEntry::new("background rows", background.rows.rows()));
+    facts.extend(
+        treated
+            .into_iter()
+            .map(|fact| CardEntry::new(format!("{} of the background", fact.name), fact.value)),
+    );
+    Ok(background)
+}
+
+/// `name=col,col;name=col`, or a file with one `name=col,col` a line.
+pub fn read_groups(text: &str, columns: &[Column]) -> Result<Players> {
+    let content = if text.contains('=') {
+        text.replace(';', "\n")
+    } else {
+        String::from_utf8(read_file(Path::new(text))?)
+            .map_err(|_| Failure::input(format!("the groups file {text} is not UTF-8 text")))?
+    };
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        let Some((name, members)) = line.split_once('=') else {
+            return Err(Failure::input(format!(
+                "the group '{line}' is not understood: write name=column,column, groups separated by ';' or \
+                 lines"
+            )));
+        };
+        let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+        let mut members = listed_columns(&[members.to_string()], &names);
+        members.retain(|name| !name.is_empty());
+        groups.push((name.trim().to_string(), members));
+    }
+    Ok(Players::named(columns, &groups)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_read() {
+        let columns = ["a", "b", "c"].map(Column::numeric);
+        assert_eq!(read_groups("g = a, c", &columns).unwrap().players().len(), 2);
+        assert!(read_groups("g=a;h", &columns).is_err());
+        assert!(read_groups("g=z", &columns).is_err());
+    }
+}

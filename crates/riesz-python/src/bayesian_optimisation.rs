@@ -1,0 +1,118 @@
+//! Trials of treatments for Python: effects updated by trials, and suggestions of further trials.
+
+use std::sync::Arc;
+
+use numpy::PyArray2;
+use pyo3::prelude::*;
+use riesz::Table;
+use riesz::causal::{
+    Acquisition, AcquisitionSearch, Domain, Effect, EffectPosterior, EffectPrior, Suggestion, TreatmentArm,
+    Trials, UpdatedEffect,
+};
+
+use crate::fusion::{CausalEffect, EffectQuery, EstimateParts, array, estimate_parts, sums};
+use crate::thread_pools::{Threads, interruptible};
+use crate::{NamedRows, raise, sample};
+
+/// Treatments that were tried, outcomes, their variances about the effect where these are known, and the name
+/// of the prior.
+type Tried<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
+
+/// Bounds by the names of treatments.
+type Bounds = Vec<(String, (f64, f64))>;
+
+/// An effect, what was tried of it, and what may be tried: rows, or what is between bounds; with costs.
+type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Bounds, Vec<f64>);
+
+/// An effect with its trials and prior, the domain of treatments, and costs, in the library's types.
+type Chosen = (Arc<Effect>, (Trials, EffectPrior), Domain, Vec<f64>);
+
+/// The number of the effect, treatments, the value of the acquisition function, expected improvement, mean and
+/// standard deviation of the effect, and whether the studies support it.
+type Next = (usize, Vec<f64>, f64, f64, f64, f64, bool);
+
+/// The estimate of a query, and the variance and length scale of the discrepancy, and the noise.
+type Believed = (EstimateParts, (f64, f64, f64));
+
+fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, EffectPrior)> {
+    let prior = EffectPrior::named(&prior).map_err(raise)?;
+    Ok((Trials { treatments: sample(rows)?, outcomes, noise }, prior))
+}
+
+/// The estimate of a query after some trials.
+#[pyfunction]
+pub fn update_effect(
+    py: Python<'_>,
+    effect: &CausalEffect,
+    trials: Tried<'_>,
+    query: EffectQuery<'_>,
+) -> PyResult<Believed> {
+    let (sums, effect) = (sums(&effect.effect, query)?, Arc::clone(&effect.effect));
+    let (trials, prior) = tried(trials)?;
+    let work = move || {
+        let updated = UpdatedEffect::new(&effect, &trials, prior)?;
+        let EffectPosterior { mean, covariance, support: standing } = updated.evaluate(&sums.treatments)?;
+        let causes = Vec::new();
+        Ok((
+            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support: standing }),
+            updated.parameters(),
+        ))
+    };
+    let (estimate, numbers) =
+        interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?;
+    Ok((estimate_parts(py, estimate)?, (numbers.variance, numbers.lengthscale, numbers.noise)))
+}
+
+/// Treatments to try next, of all effects that there are.
+#[pyfunction]
+#[pyo3(signature = (choices, count, acquisition, minimize, supported, seed))]
+pub fn suggest_trials(
+    py: Python<'_>,
+    choices: Vec<Choice<'_>>,
+    count: usize,
+    acquisition: &str,
+    minimize: bool,
+    supported: bool,
+    seed: u64,
+) -> PyResult<Vec<Next>> {
+    let acquisition = Acquisition::named(acquisition).map_err(raise)?;
+    let choice = |(effect, trials, rows, bounds, costs): Choice<'_>| {
+        let domain = match rows {
+            Some(rows) => Domain::Rows(sample(rows)?),
+            None => Domain::from_bounds(effect.get().effect.treatments(), &bounds).map_err(raise)?,
+        };
+        Ok::<_, PyErr>((Arc::clone(&effect.get().effect), tried(trials)?, domain, costs))
+    };
+    let choices: Vec<Chosen> = choices.into_iter().map(choice).collect::<PyResult<_>>()?;
+    let search = AcquisitionSearch { acquisition, minimize, supported, seed };
+    let work = move || {
+        let mut arms = Vec::with_capacity(choices.len());
+        for (effect, (trials, prior), domain, costs) in &choices {
+            let believed = UpdatedEffect::new(effect, trials, *prior)?;
+            arms.push(TreatmentArm { believed, domain: domain.clone(), costs: costs.clone() });
+        }
+        search.suggest(&arms, count)
+    };
+    let suggestions = interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?;
+    let next = |suggestion: Suggestion| {
+        let Suggestion { arm, treatments, acquisition, expected_improvement, mean, sd, supported, .. } =
+            suggestion;
+        (arm, treatments, acquisition, expected_improvement, mean, sd, supported)
+    };
+    Ok(suggestions.into_iter().map(next).collect())
+}
+
+/// The rows of which one would be tried first, to be given costs.
+#[pyfunction]
+pub fn trial_candidates(
+    py: Python<'_>,
+    studied: NamedRows<'_>,
+    bounds: Bounds,
+    seed: u64,
+) -> PyResult<Py<PyArray2<f64>>> {
+    let studied = sample(studied)?;
+    let domain = Domain::from_bounds(&studied, &bounds).map_err(raise)?;
+    let rows: Table = domain.rows(studied.columns(), seed).map_err(raise)?;
+    let values = (0..rows.rows()).flat_map(|i| rows.row(i)).collect();
+    array(py, &riesz::Matrix::from_row_major(rows.rows(), rows.width(), values))
+}

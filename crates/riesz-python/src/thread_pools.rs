@@ -1,0 +1,190 @@
+//! Thread pools that outlive a fork, and work in them that Ctrl-C stops.
+//!
+//! Everything that may use several threads runs in these pools and nothing in rayon's global one: a forked
+//! child has the memory of its parent but none of its threads, for which it would wait for ever.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use riesz::{Error, Matrix, Table};
+
+use crate::error::refuse;
+
+/// The time between checks for Ctrl-C.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The time to wait for work that was told to stop. Work in a step that cannot be stopped, such as a large
+/// factorisation, ends with that step while Python continues.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A pool of this number of threads, in every process that needs it.
+#[pyclass(frozen, module = "riesz._core")]
+pub(crate) struct Threads {
+    /// 0 for one a core, shared by all who say no number.
+    count: usize,
+    first: OnceLock<Box<ProcessPool>>,
+}
+
+/// The pool of a process, and those of its forked children.
+struct ProcessPool {
+    process: u32,
+    pool: Option<ThreadPool>,
+    next: OnceLock<Box<ProcessPool>>,
+}
+
+impl Drop for ProcessPool {
+    fn drop(&mut self) {
+        // A child has no threads of its parent to end, and locks that they held are held for ever.
+        if self.process != std::process::id() {
+            std::mem::forget(self.pool.take());
+        }
+    }
+}
+
+static SHARED: Threads = Threads { count: 0, first: OnceLock::new() };
+
+#[pymethods]
+impl Threads {
+    /// `None` is one a core.
+    #[new]
+    pub(crate) fn new(count: Option<usize>) -> Self {
+        Self { count: count.unwrap_or(0), first: OnceLock::new() }
+    }
+}
+
+impl Threads {
+    /// One thread per core.
+    pub(crate) fn per_core() -> Self {
+        Self::new(None)
+    }
+
+    /// One thread per core, not shared with other work.
+    pub(crate) fn separate() -> Self {
+        Self::new(Some(std::thread::available_parallelism().map_or(1, usize::from)))
+    }
+
+    /// This process's pool, made where there is none yet.
+    fn pool(&self) -> PyResult<&ThreadPool> {
+        let mut place = if self.count == 0 { &SHARED.first } else { &self.first };
+        let process = std::process::id();
+        loop {
+            match place.get().map(Box::as_ref) {
+                Some(ProcessPool { process: own, pool: Some(pool), .. }) if *own == process => {
+                    return Ok(pool);
+                }
+                Some(another) => place = &another.next,
+                None => {
+                    // Made outside of the lock, which no fork must find held. If another thread is faster,
+                    // this pool is dropped.
+                    let pool = ThreadPoolBuilder::new().num_threads(self.count).build().map_err(refuse)?;
+                    let _ =
+                        place.set(Box::new(ProcessPool { process, pool: Some(pool), next: OnceLock::new() }));
+                }
+            }
+        }
+    }
+}
+
+/// Runs `work` while this thread looks whether the user pressed Ctrl-C, and then sets `stop`, which `work` is
+/// to heed. `stop` is of this work alone: it may stay behind for a while.
+pub(crate) fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    threads: &Threads,
+    stop: &Arc<AtomicBool>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    asking(py, threads, stop, true, unasked, |_| work())
+}
+
+/// Runs work like [`interruptible`] with a `stop` that others use too: waits until the work has ended.
+pub(crate) fn interruptible_to_the_end<T: Send + 'static>(
+    py: Python<'_>,
+    threads: &Threads,
+    stop: &Arc<AtomicBool>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let result = asking(py, threads, stop, false, unasked, |_| work());
+    stop.store(false, Ordering::Relaxed);
+    result
+}
+
+/// The function of work that asks none.
+fn unasked(_: Table) -> PyResult<Matrix> {
+    Err(refuse("there is nothing to ask"))
+}
+
+/// The function with which work calls back into Python; the calling thread evaluates it.
+type Ask<'a> = &'a mut dyn FnMut(Table) -> riesz::Result<Matrix>;
+
+enum Message<T> {
+    Asks(Table),
+    Ends(std::thread::Result<T>),
+}
+
+/// Runs work like [`interruptible`], where it calls a function of this thread. Its `threads` must be separate: they
+/// wait for the function, which may need threads too. Unless it `leaves`, waits for the end of the work.
+pub(crate) fn asking<T: Send + 'static>(
+    py: Python<'_>,
+    threads: &Threads,
+    stop: &Arc<AtomicBool>,
+    leaves: bool,
+    mut function: impl FnMut(Table) -> PyResult<Matrix>,
+    work: impl FnOnce(Ask<'_>) -> T + Send + 'static,
+) -> PyResult<T> {
+    let (requests, mut hears) = channel();
+    let (answers, answered) = channel();
+    let mut answers = Some(answers);
+    threads.pool()?.spawn(move || {
+        let mut ask = |rows| {
+            requests.send(Message::Asks(rows)).map_err(|_| Error::Interrupted)?;
+            answered.recv().map_err(|_| Error::Interrupted)
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut ask)));
+        let _ = requests.send(Message::Ends(result));
+    });
+    let mut interrupted: Option<(PyErr, Instant)> = None;
+    loop {
+        let message;
+        (hears, message) = py.detach(move || next(hears));
+        match message {
+            Ok(Message::Ends(result)) => {
+                return match (interrupted, result) {
+                    (Some((error, _)), _) => Err(error),
+                    (None, Ok(result)) => Ok(result),
+                    (None, Err(panic)) => resume_unwind(panic),
+                };
+            }
+            Ok(Message::Asks(rows)) => match function(rows) {
+                Ok(answer) => {
+                    let _ = answers.as_ref().map(|answers| answers.send(answer));
+                }
+                Err(error) => {
+                    interrupted.get_or_insert((error, Instant::now()));
+                }
+            },
+            Err(RecvTimeoutError::Timeout) => {
+                if interrupted.is_none() {
+                    interrupted = py.check_signals().err().map(|error| (error, Instant::now()));
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(refuse("the computation broke off")),
+        }
+        let Some((_, since)) = &interrupted else { continue };
+        stop.store(true, Ordering::Relaxed);
+        // Whoever waits for an answer is told that there is none.
+        answers = None;
+        if leaves && since.elapsed() >= GRACE {
+            return Err(interrupted.map_or_else(|| refuse("interrupted"), |(error, _)| error));
+        }
+    }
+}
+
+fn next<T>(hears: Receiver<Message<T>>) -> (Receiver<Message<T>>, Result<Message<T>, RecvTimeoutError>) {
+    let message = hears.recv_timeout(PATIENCE);
+    (hears, message)
+}

@@ -1,0 +1,156 @@
+//! The values of single features, pairs and larger sets, shared by the plots of interactions.
+
+use std::collections::HashMap;
+
+use super::*;
+
+/// Most sets of three or more that are named.
+const NAMED: usize = 3;
+
+/// Room for a name within a sentence.
+const NAME: f64 = 330.0;
+
+/// The strength of sets of players: the values of the row of an explanation with a single row, with their
+/// signs; otherwise means of |value| over rows.
+pub(super) struct InteractionStrengths {
+    /// Whether these are the values of one row.
+    pub(super) signed: bool,
+    /// The value of each player alone.
+    pub(super) single_values: Vec<f64>,
+    /// The set of each single player, by which pages identify it.
+    pub(super) single_sets: Vec<usize>,
+    /// Pairs from the strongest to the weakest; ties keep their order.
+    pub(super) pairs: Vec<([usize; 2], f64)>,
+    /// Players by all that they take part in, the most first.
+    ranking: Vec<usize>,
+    /// Sets of three or more, the strongest first.
+    larger: Vec<(usize, f64)>,
+    order: usize,
+}
+
+impl InteractionStrengths {
+    /// For an explanation of all sets, see [`check`].
+    pub(super) fn new(e: &Explanation, output: usize) -> Self {
+        let signed = e.rows() == 1;
+        let strength = if signed { e.row_values(0, output).to_vec() } else { e.mean_abs(output) };
+        let p = e.players.len();
+        let (mut single_values, mut single_sets, mut part) = (vec![0.0; p], vec![0; p], vec![0.0; p]);
+        let (mut pairs, mut larger) = (Vec::new(), Vec::new());
+        for (k, (set, &value)) in e.subsets.iter().flatten().zip(&strength).enumerate() {
+            set.iter().for_each(|&j| part[j] += value.abs());
+            match set[..] {
+                [j] => (single_values[j], single_sets[j]) = (value, k),
+                [a, b] => pairs.push(([a, b], value)),
+                _ => larger.push((k, value)),
+            }
+        }
+        let mut ranking: Vec<usize> = (0..p).collect();
+        ranking.sort_by(|&a, &b| part[b].total_cmp(&part[a]));
+        pairs.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        larger.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        Self { signed, single_values, single_sets, pairs, ranking, larger, order: e.index.order() }
+    }
+
+    /// The players that take part in most, in the order of the explanation.
+    pub(super) fn players(&self, limit: usize) -> Vec<usize> {
+        let mut players: Vec<usize> = self.ranking.iter().take(limit.max(1)).copied().collect();
+        players.sort_unstable();
+        players
+    }
+
+    /// The pairs of some players as a matrix, with what they are worth alone on the diagonal.
+    pub(super) fn matrix(&self, players: &[usize]) -> Vec<Vec<f64>> {
+        let place: HashMap<usize, usize> = players.iter().enumerate().map(|(k, &j)| (j, k)).collect();
+        let mut matrix = vec![vec![0.0; players.len()]; players.len()];
+        for (k, &j) in players.iter().enumerate() {
+            matrix[k][k] = self.single_values[j];
+        }
+        for ([a, b], value) in &self.pairs {
+            if let (Some(&a), Some(&b)) = (place.get(a), place.get(b)) {
+                (matrix[a][b], matrix[b][a]) = (*value, *value);
+            }
+        }
+        matrix
+    }
+
+    /// The colour of a value: of its sign, or that of sizes.
+    pub(super) fn paint(&self, value: f64) -> Paint {
+        if self.signed { Paint::of_sign(value) } else { Paint::Down }
+    }
+
+    /// A value in words.
+    pub(super) fn write(&self, value: f64) -> String {
+        if self.signed { format::signed(value) } else { format::number(value) }
+    }
+
+    /// The name of the quantity: "mean |Shapley interaction value|".
+    pub(super) fn quantity(&self, e: &Explanation, output: usize) -> String {
+        if !self.signed {
+            return format!("mean |{}|", value_name(e, output));
+        }
+        let suffix = if e.outputs() > 1 { format!(" for {}", e.output_names[output]) } else { String::new() };
+        format!("{}{suffix} of {}", e.index.names(), e.row_name(0))
+    }
+
+    /// The strongest sets of three or more, in a sentence; `None` if the index has none.
+    pub(super) fn larger(&self, e: &Explanation) -> Option<String> {
+        let (named, further) = self.larger.split_at(self.larger.len().min(NAMED));
+        if named.is_empty() {
+            return None;
+        }
+        let size = if self.order == 3 { "three" } else { "three or more" };
+        let mut list: Vec<String> =
+            named.iter().map(|&(k, v)| format!("{} {}", brief(&e.set_name(k)), self.write(v))).collect();
+        if !further.is_empty() {
+            list.push(format!("and {} more", further.len()));
+        }
+        Some(format!("Of {size} features: {}.", list.join(", ")))
+    }
+
+    /// The strongest pairs, in words.
+    pub(super) fn strongest(&self, e: &Explanation) -> String {
+        let list: Vec<String> = self.pairs.iter().take(3).map(|(pair, v)| self.pair(e, *pair, *v)).collect();
+        if list.is_empty() { String::new() } else { format!(" Strongest pairs: {}.", list.join(", ")) }
+    }
+
+    /// "bmi × s5 +1.2".
+    pub(super) fn pair(&self, e: &Explanation, [a, b]: [usize; 2], value: f64) -> String {
+        let name = format!("{} × {}", e.players[a].name, e.players[b].name);
+        format!("{} {}", brief(&name), self.write(value))
+    }
+
+    /// Who is not drawn, in a sentence.
+    pub(super) fn left_out(&self, drawn: usize) -> Option<String> {
+        match self.single_values.len() - drawn {
+            0 => None,
+            1 => Some("Not drawn: the feature that takes part in least.".into()),
+            count => Some(format!("Not drawn: the {count} features that take part in least.")),
+        }
+    }
+}
+
+/// A name within a sentence.
+pub(super) fn brief(name: &str) -> String {
+    format::shorten(name, FONT, NAME)
+}
+
+/// Sentences below a picture, broken into lines between words; the y below them.
+pub(super) fn notes(canvas: &mut Canvas, (left, top): (f64, f64), sentences: &[String], room: f64) -> f64 {
+    let mut y = top;
+    for sentence in sentences {
+        let mut line = String::new();
+        for word in sentence.split(' ').map(Some).chain([None]) {
+            let longer = word.map(|w| if line.is_empty() { w.into() } else { format!("{line} {w}") });
+            match longer {
+                Some(longer) if line.is_empty() || format::text_width(&longer, FONT) <= room => line = longer,
+                _ => {
+                    canvas.text((left, y), &line, Anchor::Start, Paint::Muted, room);
+                    y += 16.0;
+                    line = word.unwrap_or("").into();
+                }
+            }
+        }
+        y += 4.0;
+    }
+    y
+}

@@ -1,0 +1,157 @@
+//! The kernel between rows and inducing points, accessed through sums: it is kept where memory allows, and
+//! otherwise computed again in each pass.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::aggregate::bag_gram::BagRows;
+use crate::control::RunControl;
+use crate::error::Result;
+use crate::kernel::{Columns, GradientScratch, Kernel};
+use crate::linalg::{Matrix, dot};
+use crate::simd::Isa;
+use crate::table::Table;
+
+/// Rows of one bag at a time.
+const BLOCK: usize = 256;
+
+/// Largest number of entries for which the matrix is kept (512 MB).
+const CACHE_LIMIT: usize = 1 << 26;
+
+/// `K(X, W)`, a row for each membership of a row in a bag, in the order of the bags.
+pub(super) struct CrossKernel<'a> {
+    pub rows: &'a BagRows,
+    pub kernel: &'a Kernel,
+    pub points: &'a Table,
+    kept: Option<Matrix>,
+    blocks: Vec<(usize, Range<usize>)>,
+    control: RunControl<'a>,
+}
+
+fn add(to: &mut [f64], times: f64, addend: &[f64]) {
+    to.iter_mut().zip(addend).for_each(|(t, w)| *t += times * w);
+}
+
+impl<'a> CrossKernel<'a> {
+    /// Cost a kernel for each row and point.
+    pub fn new(
+        rows: &'a BagRows,
+        kernel: &'a Kernel,
+        points: &'a Table,
+        control: RunControl<'a>,
+    ) -> Result<Self> {
+        control.check_cancelled()?;
+        let blocks = (0..rows.bags()).flat_map(|b| {
+            let Range { start, end } = rows.range(b);
+            (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
+        });
+        let kept = rows.weights.len() * points.rows() <= CACHE_LIMIT;
+        let kept = kept.then(|| kernel.cross_gram(&rows.table, points));
+        Ok(Self { rows, kernel, points, kept, blocks: blocks.collect(), control })
+    }
+
+    /// The results of `work` for each block, given its bag, its rows and their part of the matrix, in order.
+    /// They do not depend on the number of threads.
+    fn for_each_block<T: Send>(
+        &self,
+        work: impl Fn(usize, Range<usize>, &[f64]) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let (isa, m) = (Isa::detect(), self.points.rows());
+        let of_block = |memory: &mut (Vec<f64>, Vec<f64>, Vec<f64>), (bag, range): &(usize, Range<usize>)| {
+            self.control.check_cancelled()?;
+            if let Some(matrix) = &self.kept {
+                return Ok(work(*bag, range.clone(), &matrix.data()[range.start * m..range.end * m]));
+            }
+            let (made, v, buffer) = memory;
+            made.resize(range.len() * m, 0.0);
+            v.resize(self.rows.table.width(), 0.0);
+            for (row, out) in range.clone().zip(made.chunks_exact_mut(m)) {
+                self.rows.table.copy_row(row, v);
+                self.kernel.row(isa, Columns::from_row(self.points, 0), v, buffer, out);
+            }
+            Ok(work(*bag, range.clone(), made))
+        };
+        self.blocks.par_iter().map_init(Default::default, of_block).collect()
+    }
+
+    /// `shift + K alpha`.
+    pub fn latent_values(&self, shift: f64, alpha: &[f64]) -> Result<Vec<f64>> {
+        let m = alpha.len();
+        let block_values = |_, _, block: &[f64]| -> Vec<f64> {
+            block.chunks_exact(m).map(|row| shift + dot(row, alpha)).collect()
+        };
+        Ok(self.for_each_block(block_values)?.concat())
+    }
+
+    /// For each bag the weighted sum of its rows of K, bags × points.
+    pub fn bag_sums(&self, weights: &[f64]) -> Result<Matrix> {
+        let m = self.points.rows();
+        let block_sums = self.for_each_block(|bag, range, block| {
+            let mut sum = vec![0.0; m];
+            weights[range].iter().zip(block.chunks_exact(m)).for_each(|(w, row)| add(&mut sum, *w, row));
+            (bag, sum)
+        })?;
+        let mut out = Matrix::zeros(self.rows.bags(), m);
+        block_sums.iter().for_each(|(bag, sum)| add(out.row_mut(*bag), 1.0, sum));
+        Ok(out)
+    }
+
+    /// The inner product of each row of K with the row of its bag.
+    pub fn row_dots(&self, of_bags: &Matrix) -> Result<Vec<f64>> {
+        let m = self.points.rows();
+        let block_dots = |bag: usize, _, block: &[f64]| -> Vec<f64> {
+            block.chunks_exact(m).map(|row| dot(row, of_bags.row(bag))).collect()
+        };
+        Ok(self.for_each_block(block_dots)?.concat())
+    }
+
+    /// `Kᵀ(w d)` and `Σ w d` for `d = shift + K alpha` and weights w of the rows, in one pass.
+    pub fn weighted_products(&self, weights: &[f64], shift: f64, alpha: &[f64]) -> Result<(Vec<f64>, f64)> {
+        let m = alpha.len();
+        let block_products = self.for_each_block(|_, range, block| {
+            let (mut sum, mut block_total) = (vec![0.0; m], 0.0);
+            for (w, row) in weights[range].iter().zip(block.chunks_exact(m)) {
+                let d = w * (shift + dot(row, alpha));
+                add(&mut sum, d, row);
+                block_total += d;
+            }
+            (sum, block_total)
+        })?;
+        let mut total = (vec![0.0; m], 0.0);
+        for (sum, block_total) in &block_products {
+            add(&mut total.0, 1.0, sum);
+            total.1 += block_total;
+        }
+        Ok(total)
+    }
+
+    /// `Σ_ij G_ij ∂K_ij/∂θ_p`, where row i of G, in bag b, is `of_rows_i of_bags_b + Σ_k times_ki with_k`.
+    pub fn gradient(
+        &self,
+        of_rows: &[f64],
+        of_bags: &Matrix,
+        parts: [(&[f64], &[f64]); 2],
+    ) -> Result<Vec<f64>> {
+        let (isa, count) = (Isa::detect(), self.kernel.parameters().len());
+        let of_block = |(weights, scratch): &mut (Vec<f64>, GradientScratch),
+                        (bag, range): &(usize, Range<usize>)| {
+            self.control.check_cancelled()?;
+            let mut sums = vec![0.0; count];
+            for row in range.clone() {
+                weights.clear();
+                weights.extend(of_bags.row(*bag).iter().map(|r| of_rows[row] * r));
+                parts.iter().for_each(|(times, with)| add(weights, times[row], with));
+                let (points, v) = (Columns::from_row(self.points, 0), self.rows.table.row(row));
+                self.kernel.add_gradient(isa, points, &v, weights, None, scratch, &mut sums);
+            }
+            Ok(sums)
+        };
+        let memory = || (Vec::new(), GradientScratch::for_kernel(self.kernel));
+        let block_gradients = self.blocks.par_iter().map_init(memory, of_block);
+        let block_gradients = block_gradients.collect::<Result<Vec<Vec<f64>>>>()?;
+        let mut total = vec![0.0; count];
+        block_gradients.iter().for_each(|sums| add(&mut total, 1.0, sums));
+        Ok(total)
+    }
+}

@@ -1,0 +1,395 @@
+//! The mode of f given counts, and Laplace's approximation of the evidence around it.
+//!
+//! f is represented by its values at inducing points W, through independent standard normal numbers v: `f_i =
+//! β + F_i v` with `F = K(X, W)L⁻ᵀ` (rows × points) and `K(W, W) = LLᵀ`. A target has the sum `g_t = Σ_i A_it
+//! h(f_i)`, with derivatives `D_it = A_it h'(f_i)` and `ψ_t = Σ_i D_it F_i`, and its count has the Fisher
+//! information ω_t about the sum:
+//!
+//! ```text
+//! J(β, v) = Σ_t log p(z_t | g_t) - ½ vᵀv        Λ = I + Σ_t ω_t ψ_t ψ_tᵀ        log p(z) ≈ max J - ½ log det
+//! Λ
+//! ```
+//!
+//! Λ is the posterior precision of a process whose sums are observed with noise variances `1/ω_t` and weights
+//! D (Gauss-Newton), so that all results for normal targets hold for counts around their mode. The iteration
+//! uses the exact second derivatives, by conjugate gradients with Λ as preconditioner, and Λ itself where
+//! they are indefinite: the logarithm of a sum of exponentials is convex.
+
+use super::cross_kernel::CrossKernel;
+use super::likelihood::Family;
+use super::likelihood_terms::LikelihoodTerms;
+use crate::aggregate::observation_operator::ObservationOperator;
+use crate::error::{Error, Result};
+use crate::linalg::{Cholesky, Matrix, dot};
+
+/// Steps allowed, and halvings of each.
+const MAX_STEPS: usize = 200;
+const HALVINGS: usize = 40;
+
+/// Conjugate gradients end at this part of the residual, or after so many steps.
+const CG_TOLERANCE: f64 = 1e-10;
+const MAX_CG_STEPS: usize = 200;
+
+/// At the mode a step promises to raise J by no more than that part of it, or by little that the step before
+/// did not make any less: that is rounding.
+const MODE_TOLERANCE: f64 = 1e-18;
+const ROUNDING_TOLERANCE: f64 = 1e-9;
+const MIN_DECREASE: f64 = 0.1;
+
+/// Everything known about f except the kernel: the operator that makes targets, and the counts.
+pub(super) struct CountObservations<'a> {
+    pub operator: &'a ObservationOperator,
+    pub family: &'a Family,
+    pub counts: &'a [f64],
+    /// Overdispersion of each target, 0 for none.
+    pub dispersions: Vec<f64>,
+    /// β if it is given.
+    pub given_mean: Option<f64>,
+    /// The latent value at which the search begins: a common rate of all rows.
+    pub level: f64,
+}
+
+/// β and v, or a direction in which they move.
+#[derive(Debug, Clone)]
+pub(super) struct LatentState {
+    pub beta: f64,
+    pub v: Vec<f64>,
+}
+
+/// The latent values at an iterate, and the likelihood terms there.
+pub(super) struct StateEvaluation {
+    pub state: LatentState,
+    /// Coefficients of the points, `L⁻ᵀv`.
+    pub alpha: Vec<f64>,
+    /// f, for each membership of a row in a bag.
+    f: Vec<f64>,
+    /// For each target the sums of rates and of complements.
+    pub sums: Vec<[f64; 2]>,
+    pub likelihood_terms: Vec<LikelihoodTerms>,
+    /// J.
+    pub value: f64,
+}
+
+/// Local quadratic model of J at an iterate.
+pub(super) struct LocalModel {
+    /// For each membership the first derivative of its rate times its weight, and the second derivative
+    /// likewise.
+    pub slopes: Vec<f64>,
+    pub second_derivatives: Vec<f64>,
+    /// The latter times what the targets of its bag say of it: the diagonal of the log likelihood's second
+    /// derivatives.
+    curve: Vec<f64>,
+    /// ψ of all targets, points × targets, and the sums of D.
+    pub jacobian: Matrix,
+    pub jacobian_of_mean: Vec<f64>,
+    /// `Λ - I`, and Λ.
+    pub information: Matrix,
+    pub precision: Cholesky,
+    /// Where β is learnt: `Λ⁻¹` of its column of the augmented Λ, and what is left of its diagonal without
+    /// that.
+    bordered_schur: Option<(Vec<f64>, f64)>,
+}
+
+/// The mode.
+pub(super) struct Mode {
+    pub evaluation: StateEvaluation,
+    pub local: LocalModel,
+    /// The approximation of the logarithm of the evidence.
+    pub value: f64,
+    /// Steps taken.
+    pub steps: usize,
+}
+
+impl LatentState {
+    fn dot(&self, other: &Self) -> f64 {
+        self.beta * other.beta + dot(&self.v, &other.v)
+    }
+
+    fn plus(&self, times: f64, direction: &Self) -> Self {
+        let v = self.v.iter().zip(&direction.v).map(|(v, b)| v + times * b).collect();
+        Self { beta: self.beta + times * direction.beta, v }
+    }
+}
+
+/// `L⁻ᵀv`.
+pub(super) fn upper(factor: &Cholesky, v: &[f64]) -> Vec<f64> {
+    let mut column = Matrix::column_vector(v.to_vec());
+    factor.solve_upper_in_place(&mut column);
+    column.data().to_vec()
+}
+
+/// `L⁻¹v`.
+pub(super) fn lower(factor: &Cholesky, v: &[f64]) -> Vec<f64> {
+    let mut column = Matrix::column_vector(v.to_vec());
+    factor.solve_lower_in_place(&mut column);
+    column.data().to_vec()
+}
+
+/// `Bᵀ of_bags`, and `B of_targets`, of vectors.
+pub(super) fn to_targets(operator: &ObservationOperator, of_bags: Vec<f64>) -> Vec<f64> {
+    operator.transpose_times(&Matrix::column_vector(of_bags)).data().to_vec()
+}
+
+pub(super) fn to_bags(operator: &ObservationOperator, of_targets: Vec<f64>) -> Vec<f64> {
+    operator.times(&Matrix::column_vector(of_targets)).data().to_vec()
+}
+
+impl CountObservations<'_> {
+    /// Evaluates J at a state, without derivatives.
+    fn evaluate(
+        &self,
+        cross: &CrossKernel<'_>,
+        factor: &Cholesky,
+        place: LatentState,
+    ) -> Result<StateEvaluation> {
+        let alpha = upper(factor, &place.v);
+        let (f, rows) = (cross.latent_values(place.beta, &alpha)?, cross.rows);
+        let mut of_bags = Matrix::zeros(rows.bags(), 2);
+        for b in 0..rows.bags() {
+            for i in rows.range(b) {
+                let (weight, part) = (rows.weights[i], self.family.rate_terms(f[i]));
+                of_bags[(b, 0)] += weight * part.rate;
+                of_bags[(b, 1)] += weight * part.complement;
+            }
+        }
+        let sums = self.operator.transpose_times(&of_bags);
+        let sums: Vec<[f64; 2]> = (0..sums.rows()).map(|t| [sums[(t, 0)], sums[(t, 1)]]).collect();
+        let terms_of = |(t, z): (usize, &f64)| {
+            let [g, complement] = sums[t];
+            self.family.likelihood_terms(t, *z, self.dispersions[t], g, complement)
+        };
+        let terms: Vec<LikelihoodTerms> = self.counts.iter().enumerate().map(terms_of).collect();
+        let value = terms.iter().map(|s| s.value).sum::<f64>() - 0.5 * dot(&place.v, &place.v);
+        Ok(StateEvaluation { state: place, alpha, f, sums, likelihood_terms: terms, value })
+    }
+
+    /// First and second derivatives of J. Cost: a pass over the kernel, O(targets points²) and O(points³).
+    fn linearise(
+        &self,
+        cross: &CrossKernel<'_>,
+        factor: &Cholesky,
+        evaluation: &StateEvaluation,
+    ) -> Result<LocalModel> {
+        let (rows, terms) = (cross.rows, &evaluation.likelihood_terms);
+        let by_bags = to_bags(self.operator, terms.iter().map(|s| s.first_derivative).collect());
+        let (mut slopes, mut bends) = (vec![0.0; evaluation.f.len()], vec![0.0; evaluation.f.len()]);
+        let (mut curve, mut mean_responses) = (vec![0.0; evaluation.f.len()], vec![0.0; rows.bags()]);
+        for b in 0..rows.bags() {
+            for i in rows.range(b) {
+                let (weight, part) = (rows.weights[i], self.family.rate_terms(evaluation.f[i]));
+                (slopes[i], bends[i]) = (weight * part.first_derivative, weight * part.second_derivative);
+                curve[i] = by_bags[b] * bends[i];
+                mean_responses[b] += slopes[i];
+            }
+        }
+        // One row per target.
+        let mut scaled = self.operator.transpose_times(&cross.bag_sums(&slopes)?);
+        factor.solve_lower_right(&mut scaled);
+        let psi = scaled.transpose();
+        for (t, target_terms) in terms.iter().enumerate() {
+            let root = target_terms.information.sqrt();
+            scaled.row_mut(t).iter_mut().for_each(|v| *v *= root);
+        }
+        let (information, mean_responses) =
+            (scaled.gram_of_columns(), to_targets(self.operator, mean_responses));
+        let mut lambda = information.clone();
+        lambda.add_diagonal(|_| 1.0);
+        if lambda.data().iter().any(|v| !v.is_finite()) {
+            let subject = "what counts tell of the inducing points".into();
+            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the weights" });
+        }
+        let lambda = Cholesky::new(lambda, "what counts tell of the inducing points")?;
+        let border = self.given_mean.is_none().then(|| {
+            let weighted_means: Vec<f64> = mean_responses
+                .iter()
+                .zip(terms)
+                .map(|(s, target_terms)| s * target_terms.information)
+                .collect();
+            let column = psi.matvec(&weighted_means);
+            let solved = lambda.solve_vector(&column);
+            let left = dot(&weighted_means, &mean_responses) - dot(&column, &solved);
+            (solved, left.max(f64::MIN_POSITIVE))
+        });
+        Ok(LocalModel {
+            slopes,
+            second_derivatives: bends,
+            curve,
+            jacobian: psi,
+            jacobian_of_mean: mean_responses,
+            information,
+            precision: lambda,
+            bordered_schur: border,
+        })
+    }
+
+    fn gradient(&self, evaluation: &StateEvaluation, local: &LocalModel) -> LatentState {
+        let slopes: Vec<f64> = evaluation.likelihood_terms.iter().map(|s| s.first_derivative).collect();
+        let v = local.jacobian.matvec(&slopes).iter().zip(&evaluation.state.v).map(|(s, v)| s - v).collect();
+        LatentState {
+            beta: if self.given_mean.is_some() { 0.0 } else { dot(&local.jacobian_of_mean, &slopes) },
+            v,
+        }
+    }
+
+    /// Minus the second derivatives of J, times a direction.
+    fn curvature(
+        &self,
+        cross: &CrossKernel<'_>,
+        factor: &Cholesky,
+        (here, bend): (&StateEvaluation, &LocalModel),
+        d: &LatentState,
+    ) -> Result<LatentState> {
+        let (row_product, row_total) = cross.weighted_products(&bend.curve, d.beta, &upper(factor, &d.v))?;
+        let moved = bend.moved(d);
+        let curvatures: Vec<f64> =
+            moved.iter().zip(&here.likelihood_terms).map(|(q, s)| q * s.second_derivative).collect();
+        let (row_part, target_part) = (lower(factor, &row_product), bend.jacobian.matvec(&curvatures));
+        let v =
+            d.v.iter().zip(row_part).zip(target_part).map(|((d, row), target)| d - row - target).collect();
+        let beta = if self.given_mean.is_some() {
+            0.0
+        } else {
+            -row_total - dot(&bend.jacobian_of_mean, &curvatures)
+        };
+        Ok(LatentState { beta, v })
+    }
+
+    /// `H⁻¹ right`, where H is minus the second derivatives; and whether H was found indefinite, in which
+    /// case the result is not usable.
+    pub fn solve(
+        &self,
+        cross: &CrossKernel<'_>,
+        factor: &Cholesky,
+        point: (&StateEvaluation, &LocalModel),
+        right: &LatentState,
+    ) -> Result<(LatentState, bool)> {
+        let mut x = LatentState { beta: 0.0, v: vec![0.0; right.v.len()] };
+        let mut residual = right.clone();
+        let mut preconditioned = point.1.precondition(&residual);
+        let (mut direction, mut size) = (preconditioned.clone(), residual.dot(&preconditioned));
+        let end = CG_TOLERANCE * CG_TOLERANCE * size;
+        for _ in 0..MAX_CG_STEPS {
+            if size <= end || size <= f64::MIN_POSITIVE {
+                break;
+            }
+            let image = self.curvature(cross, factor, point, &direction)?;
+            let curve = direction.dot(&image);
+            if curve.is_nan() || curve <= 0.0 {
+                return Ok((x, true));
+            }
+            let step = size / curve;
+            x = x.plus(step, &direction);
+            residual = residual.plus(-step, &image);
+            preconditioned = point.1.precondition(&residual);
+            let next = residual.dot(&preconditioned);
+            direction = preconditioned.plus(next / size, &direction);
+            size = next;
+        }
+        Ok((x, false))
+    }
+
+    /// The mode, starting from `from` or from a common rate of all rows, whichever has the larger objective.
+    pub fn mode(
+        &self,
+        cross: &CrossKernel<'_>,
+        factor: &Cholesky,
+        from: Option<&LatentState>,
+    ) -> Result<Mode> {
+        let beta = self.given_mean.unwrap_or(self.level);
+        let mut evaluation =
+            self.evaluate(cross, factor, LatentState { beta, v: vec![0.0; cross.points.rows()] })?;
+        if let Some(from) = from {
+            let other = self.evaluate(cross, factor, from.clone())?;
+            if other.value > evaluation.value {
+                evaluation = other;
+            }
+        }
+        if !evaluation.value.is_finite() {
+            let subject = "the likelihood of the counts".into();
+            return Err(Error::Overflow { subject, remedy: "check the weights and the prior mean" });
+        }
+        let (mut steps, mut before) = (0, f64::INFINITY);
+        loop {
+            let local = self.linearise(cross, factor, &evaluation)?;
+            let gradient = self.gradient(&evaluation, &local);
+            let (mut step, wrong) = self.solve(cross, factor, (&evaluation, &local), &gradient)?;
+            if wrong {
+                step = local.precondition(&gradient);
+            }
+            let rise = gradient.dot(&step);
+            let size = 1.0 + evaluation.value.abs();
+            let rounding = rise <= ROUNDING_TOLERANCE * size && rise >= MIN_DECREASE * before;
+            let is_last = steps == MAX_STEPS || rise.is_nan() || rise <= MODE_TOLERANCE * size || rounding;
+            before = rise;
+            let next =
+                if is_last { None } else { self.line_search(cross, factor, &evaluation, (&step, rise))? };
+            let Some(next) = next else {
+                let value = evaluation.value - 0.5 * local.precision.log_det();
+                return Ok(Mode { evaluation, local, value, steps });
+            };
+            (evaluation, steps) = (next, steps + 1);
+        }
+    }
+
+    /// The first point along `step`, halving its length, at which J increases enough; `None` where it does
+    /// not increase beyond rounding.
+    fn line_search(
+        &self,
+        cross: &CrossKernel<'_>,
+        factor: &Cholesky,
+        evaluation: &StateEvaluation,
+        (step, rise): (&LatentState, f64),
+    ) -> Result<Option<StateEvaluation>> {
+        let mut times = 1.0;
+        for _ in 0..HALVINGS {
+            let next = self.evaluate(cross, factor, evaluation.state.plus(times, step))?;
+            if next.value >= evaluation.value + 1e-4 * times * rise {
+                return Ok(Some(next));
+            }
+            // So small an increase is hidden by rounding.
+            if times * rise < 1e-14 * (1.0 + evaluation.value.abs()) {
+                let unchanged =
+                    (next.value - evaluation.value).abs() < 1e-13 * (1.0 + evaluation.value.abs());
+                return Ok((unchanged && times == 1.0).then_some(next));
+            }
+            times *= 0.5;
+        }
+        Ok(None)
+    }
+}
+
+impl LocalModel {
+    /// Changes of the targets' sums along a direction.
+    pub fn moved(&self, d: &LatentState) -> Vec<f64> {
+        let mut out: Vec<f64> = self.jacobian_of_mean.iter().map(|s| s * d.beta).collect();
+        for (k, v) in d.v.iter().enumerate() {
+            out.iter_mut().zip(self.jacobian.row(k)).for_each(|(o, p)| *o += v * p);
+        }
+        out
+    }
+
+    /// The inverse of the augmented Λ, times a direction.
+    pub fn precondition(&self, d: &LatentState) -> LatentState {
+        let v = self.precision.solve_vector(&d.v);
+        let Some((border, left)) = &self.bordered_schur else { return LatentState { beta: 0.0, v } };
+        // The border is Λ⁻¹ of the column.
+        let beta = (d.beta - dot(border, &d.v)) / left;
+        LatentState { beta, v: v.iter().zip(border).map(|(v, b)| v - beta * b).collect() }
+    }
+
+    /// Variances of the targets' sums g under the bordered Λ.
+    pub fn variances(&self) -> Vec<f64> {
+        let mut whitened = self.jacobian.clone();
+        self.precision.solve_lower_in_place(&mut whitened);
+        let mut out = vec![0.0; self.jacobian_of_mean.len()];
+        for k in 0..whitened.rows() {
+            out.iter_mut().zip(whitened.row(k)).for_each(|(o, h)| *o += h * h);
+        }
+        if let Some((border, left)) = &self.bordered_schur {
+            let border_part = self.moved(&LatentState { beta: 0.0, v: border.clone() });
+            let entries = out.iter_mut().zip(&self.jacobian_of_mean).zip(&border_part);
+            entries.for_each(|((o, s), t)| *o += (s - t) * (s - t) / left);
+        }
+        out
+    }
+}

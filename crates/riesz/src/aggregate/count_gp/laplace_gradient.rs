@@ -1,0 +1,88 @@
+//! The gradient of Laplace's approximation of the evidence in the kernel's parameters and the dispersions.
+//!
+//! The mode changes with the kernel, so that both the explicit and the implicit part count. Let `e_i` be the
+//! derivative of `-½ log det Λ` in f_i, `E = Fᵀe`, and `H y = E` with minus the second derivatives H of J.
+//! Then the derivatives in F are
+//!
+//! ```text
+//! -D_i (B ω Λ⁻¹ψ)_i + (s + e + p)_i vᵀ + s_i yᵀ        s = ∂ log p/∂f,   p = ∂² log p/∂f² (y_β + F y)
+//! ```
+//!
+//! and, because everything depends on F through FFᵀ alone, those in K(W, W) are `-½ L⁻ᵀ(vvᵀ + vyᵀ + yvᵀ - (I
+//! - Λ⁻¹))L⁻¹`.
+
+use super::cross_kernel::CrossKernel;
+use super::laplace::{CountObservations, LatentState, Mode, lower, to_bags, upper};
+use crate::error::Result;
+use crate::fit::whitening::WhitenedInducing;
+
+/// The gradient in the kernel's parameters, and for each target the derivative in the logarithm of its
+/// dispersion. Cost: some passes over the kernel, one with derivatives, and O(points³).
+pub(super) fn evidence_gradient(
+    observed: &CountObservations<'_>,
+    cross: &CrossKernel<'_>,
+    points: &WhitenedInducing,
+    mode: &Mode,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (evaluation, local, rows) = (&mode.evaluation, &mode.local, cross.rows);
+    let (m, terms) = (cross.points.rows(), &evaluation.likelihood_terms);
+    // Λ⁻¹ψ, then ω times that, in the space of K.
+    let solved = local.precision.solve(local.jacobian.clone());
+    let mut leverages = vec![0.0; terms.len()];
+    for k in 0..m {
+        let entries = leverages.iter_mut().zip(solved.row(k)).zip(local.jacobian.row(k));
+        entries.for_each(|((o, u), p)| *o += u * p);
+    }
+    let mut by_psi = solved;
+    for k in 0..m {
+        by_psi.row_mut(k).iter_mut().zip(terms).for_each(|(v, s)| *v *= s.information);
+    }
+    points.factor.solve_upper_in_place(&mut by_psi);
+    let by_psi = observed.operator.times(&by_psi.transpose());
+    let turn =
+        to_bags(observed.operator, terms.iter().zip(&leverages).map(|(s, u)| s.d_information * u).collect());
+    // e, and E.
+    let mut by_f = cross.row_dots(&by_psi)?;
+    for (b, turn) in turn.iter().enumerate() {
+        for i in rows.range(b) {
+            by_f[i] = -0.5 * turn * local.slopes[i] - local.second_derivatives[i] * by_f[i];
+        }
+    }
+    let (weighted_latent, total_weight) = cross.weighted_products(&by_f, 1.0, &vec![0.0; m])?;
+    let beta = if observed.given_mean.is_some() { 0.0 } else { total_weight };
+    let by_place = LatentState { beta, v: lower(&points.factor, &weighted_latent) };
+    let (y, _) = observed.solve(cross, &points.factor, (evaluation, local), &by_place)?;
+    // s, and s + e + p.
+    let alpha = upper(&points.factor, &y.v);
+    let moved = cross.latent_values(y.beta, &alpha)?;
+    let along = local.moved(&y);
+    let dispersed = terms.iter().zip(&along).zip(&leverages).map(|((s, q), u)| {
+        let [value, slope, information] = s.dispersion_derivatives;
+        value + slope * q - 0.5 * information * u
+    });
+    let dispersed = dispersed.collect();
+    let second_order = terms.iter().zip(&along).map(|(s, q)| s.second_derivative * q).collect();
+    let second_order = to_bags(observed.operator, second_order);
+    let pull = to_bags(observed.operator, terms.iter().map(|s| s.first_derivative).collect());
+    let mut pulls = vec![0.0; by_f.len()];
+    for b in 0..rows.bags() {
+        for i in rows.range(b) {
+            pulls[i] = pull[b] * local.slopes[i];
+            by_f[i] += pulls[i]
+                + pull[b] * local.second_derivatives[i] * moved[i]
+                + second_order[b] * local.slopes[i];
+        }
+    }
+    let less: Vec<f64> = local.slopes.iter().map(|d| -d).collect();
+    let mut total = cross.gradient(&less, &by_psi, [(&by_f, &evaluation.alpha), (&pulls, &alpha)])?;
+    // I - Λ⁻¹ less the rest, halved.
+    let (mut inner, v) = (local.precision.inverse(), &evaluation.state.v);
+    for i in 0..m {
+        let row = inner.row_mut(i).iter_mut().zip(v).zip(&y.v);
+        row.for_each(|((l, vj), yj)| *l = -0.5 * (*l + v[i] * vj + v[i] * yj + y.v[i] * vj));
+    }
+    inner.add_diagonal(|_| 0.5);
+    let of_gram = points.gram_gradient(cross.kernel, cross.points, inner);
+    total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
+    Ok((total, dispersed))
+}

@@ -1,0 +1,141 @@
+//! Overdispersed counts: the rates of bags vary around the rates that their rows, or their mediators,
+//! predict.
+//!
+//! A Poisson count whose rate is multiplied by a gamma variable of mean 1 and variance φ is negative
+//! binomial, with variance `g + φ g²`. A binomial count whose probability has a beta distribution with
+//! parameters `g/φ` and `(1 - g)/φ` is beta-binomial, with variance `n g (1 - g)(1 + n φ)/(1 + φ)`. Both
+//! approach their family as φ tends to 0.
+
+use statrs::function::beta::checked_beta_reg;
+use statrs::function::gamma::{digamma, ln_gamma};
+
+use super::likelihood_terms::LikelihoodTerms;
+
+/// Derivatives of the log likelihood of a negative binomial count.
+pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> LikelihoodTerms {
+    let r = 1.0 / dispersion;
+    let total = r + g;
+    let share = if z > 0.0 { z * (g / total).ln() } else { 0.0 };
+    // Derivatives in r; its logarithm is minus that of the dispersion.
+    let by_r = [
+        digamma(z + r) - digamma(r) - (g / r).ln_1p() + (g - z) / total,
+        (z - g) / (total * total),
+        1.0 / (total * total),
+    ];
+    LikelihoodTerms {
+        value: ln_gamma(z + r) - ln_gamma(r) - ln_gamma(z + 1.0) - r * (g / r).ln_1p() + share,
+        first_derivative: r * (z - g) / (g * total),
+        second_derivative: (z + r) / (total * total) - if z > 0.0 { z / (g * g) } else { 0.0 },
+        information: r / (g * total),
+        d_information: 1.0 / (total * total) - 1.0 / (g * g),
+        mean: g,
+        variance: g + dispersion * g * g,
+        link_derivative: g,
+        dispersion_derivatives: by_r.map(|v| -r * v),
+    }
+}
+
+/// `P(Z < z)` and `P(Z > z)`.
+pub(super) fn negative_binomial_tails(z: f64, dispersion: f64, g: f64) -> (f64, f64) {
+    let r = 1.0 / dispersion;
+    // P(Z ≤ k) = I_(r/(r + g))(r, k + 1).
+    let below = if z > 0.0 { checked_beta_reg(r, z, 1.0 / (1.0 + g / r)).unwrap_or(1.0) } else { 0.0 };
+    (below, checked_beta_reg(z + 1.0, r, 1.0 / (1.0 + r / g)).unwrap_or(0.0))
+}
+
+/// Derivatives of the log likelihood of a beta-binomial count of n trials. The information is n² over the
+/// count's variance, which is a little less than Fisher's.
+pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, complement: f64) -> LikelihoodTerms {
+    let s = 1.0 / dispersion;
+    let (a, b, missed) = (g * s, complement * s, n - z);
+    let [won, lost] = [(z, a), (missed, b)].map(|(k, from)| digamma(k + from) - digamma(from));
+    let [won2, lost2] = [(z, a), (missed, b)].map(|(k, from)| trigamma(k + from) - trigamma(from));
+    let ways = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(missed + 1.0);
+    let [up, down, normalizer] =
+        [(z, a), (missed, b), (n, s)].map(|(k, from)| ln_gamma(k + from) - ln_gamma(from));
+    let (slope, inflation) = (s * (won - lost), (1.0 + n * dispersion) / (1.0 + dispersion));
+    let information = n / (g * complement * inflation);
+    let by_s = [
+        g * won + complement * lost + digamma(s) - digamma(n + s),
+        slope / s + s * (g * won2 - complement * lost2),
+    ];
+    // Derivative of the logarithm of the inflation.
+    let by_inflation = dispersion * (n / (1.0 + n * dispersion) - 1.0 / (1.0 + dispersion));
+    LikelihoodTerms {
+        value: ways + up + down - normalizer,
+        first_derivative: slope,
+        second_derivative: s * s * (won2 + lost2),
+        information,
+        d_information: -information * (complement - g) / (g * complement),
+        mean: n * g,
+        variance: n * g * complement * inflation,
+        link_derivative: g * complement,
+        dispersion_derivatives: [-s * by_s[0], -s * by_s[1], -information * by_inflation],
+    }
+}
+
+/// `P(Z < z)` and `P(Z > z)`, by sums from z outwards on the side that the mean is not on. `log` is that of
+/// `P(Z = z)`.
+pub(super) fn beta_binomial_tails(
+    n: f64,
+    z: f64,
+    dispersion: f64,
+    (g, rest): (f64, f64),
+    log: f64,
+) -> (f64, f64) {
+    let s = 1.0 / dispersion;
+    let outwards = |z: f64, a: f64, b: f64| {
+        let (mut k, mut term, mut sum) = (z, log.exp(), 0.0);
+        while k < n && term > 0.0 {
+            let ratio = (n - k) * (k + a) / ((k + 1.0) * (n - k - 1.0 + b));
+            (k, term) = (k + 1.0, term * ratio);
+            sum += term;
+            if ratio < 1.0 && term < 1e-17 * sum {
+                break;
+            }
+        }
+        sum.min(1.0)
+    };
+    let rest_of = |tail: f64| (1.0 - tail - log.exp()).max(0.0);
+    if z > n * g {
+        let above = outwards(z, g * s, rest * s);
+        (rest_of(above), above)
+    } else {
+        let below = outwards(n - z, rest * s, g * s);
+        (below, rest_of(below))
+    }
+}
+
+/// The second derivative of `ln Γ` at a positive number: upwards by its recurrence to where the asymptotic
+/// series is exact to rounding.
+fn trigamma(x: f64) -> f64 {
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 20.0 {
+        sum += 1.0 / (x * x);
+        x += 1.0;
+    }
+    let w = 1.0 / (x * x);
+    let series = 1.0 / 6.0 - w * (1.0 / 30.0 - w * (1.0 / 42.0 - w * (1.0 / 30.0 - w * (5.0 / 66.0))));
+    sum + 1.0 / x + 0.5 * w + w / x * series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(actual: f64, wanted: f64, tolerance: f64) {
+        assert!((actual - wanted).abs() <= tolerance * (1.0 + wanted.abs()), "{actual} is not {wanted}");
+    }
+
+    #[test]
+    fn the_second_derivative_of_the_gamma_function_is_known_at_some_places() {
+        let square = std::f64::consts::PI * std::f64::consts::PI;
+        near(trigamma(1.0), square / 6.0, 1e-15);
+        near(trigamma(0.5), square / 2.0, 1e-15);
+        near(
+            trigamma(30.5),
+            square / 2.0 - (0..30).map(|k| (f64::from(k) + 0.5).powi(-2)).sum::<f64>(),
+            1e-14,
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! Alternating tuning of mediated targets through inducing points: the regression on mediators and the other
+//! parameters are chosen in turn, as for exact processes, because the embeddings of bags depend on the kernel
+//! of rows.
+
+use super::mediated_features::SampledRowPairs;
+use super::{SparseAggregateFit, SparseAggregateProcess};
+use crate::aggregate::aggregate_data::Aggregates;
+use crate::aggregate::bag_gram::BagRows;
+use crate::aggregate::mediation::MediationTarget;
+use crate::aggregate::observation_operator::ObservationOperator;
+use crate::aggregate::tuning::{CONVERGED, tune_mediators};
+use crate::error::{Error, Result};
+use crate::fit::TunedParameters;
+use crate::kernel::{Kernel, Parameter};
+use crate::linalg::Matrix;
+
+/// The maximum number of alternations.
+const MAX_ROUNDS: usize = 3;
+
+impl SparseAggregateProcess {
+    /// [`fit`](Self::fit) for targets of which some have no rows and are predicted through mediators. The
+    /// known noise is that of the data. With [`tune`](field@Self::tune) and [`priors`](Self::priors), kernel
+    /// and ridge of the mediators are chosen by their predictions of left-out bags under the current kernel
+    /// of rows; this alternates, at most three times, with the tuning of all other parameters. The
+    /// uncertainty of the regression counts as independent noise of each target
+    /// ([`mediation_noise`](Self::mediation_noise)). There is no noise of rows, which a warning says.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit) and [`ObservationOperator::new`].
+    pub fn fit_data(&self, data: &Aggregates) -> Result<SparseAggregateFit> {
+        data.check()?;
+        let mediation_noise = self.mediation_noise.filter(|_| data.mediated() > 0);
+        let mut process = Self { known_noise: data.target_noise.clone(), mediation_noise, ..self.clone() };
+        if data.bag_of_target.len() == data.bags.count()
+            && data.bag_of_target.iter().enumerate().all(|(t, bag)| *bag == Some(t))
+        {
+            return process.fit(&data.rows, &data.bags, &data.targets);
+        }
+        if self.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets) {
+            let allowed =
+                "what rows are like, through inducing points: fit exactly where targets are regressed";
+            return Err(Error::parameter("what is regressed on mediators", "targets", allowed));
+        }
+        process.row_noise = None;
+        let mut fit = match data.mediated() > 0 && self.tune != TunedParameters::Nothing && self.priors {
+            true => process.tune_alternately(data)?,
+            false => process.fit_mediated(data, process.parameters())?,
+        };
+        if self.row_noise.is_some() {
+            let warning =
+                "noise of rows is left out: targets that are made of bags through mediators share it";
+            fit.warnings.push(warning.into());
+        }
+        Ok(fit)
+    }
+
+    /// The fit with the current mediation, tuned from these parameters.
+    fn fit_mediated(&self, data: &Aggregates, from: Vec<Parameter>) -> Result<SparseAggregateFit> {
+        let mediation = self.mediation.as_ref().zip(data.mediators.as_ref());
+        let operator = ObservationOperator::new(&data.bags, &data.bag_of_target, mediation)?;
+        let targets = self.check(&data.rows, &data.bags, Some(&operator), &data.targets)?;
+        let mut fit = self.fit_targets(&targets, from)?;
+        fit.mediation = self.mediation.clone().filter(|_| data.mediated() > 0);
+        Ok(fit)
+    }
+
+    fn tune_alternately(mut self, data: &Aggregates) -> Result<SparseAggregateFit> {
+        let (start, mut from) = (self.mediation.clone(), self.parameters());
+        let (mut turn, mut steps, mut evaluations) = (0, 0, 0);
+        loop {
+            turn += 1;
+            let theta: Vec<f64> = from.iter().map(|p| p.log_value).collect();
+            let kernel = self.kernel.with_parameters(&theta[..self.kernel.parameters().len()]);
+            let gram = self.gram(&kernel, data)?;
+            let tuned =
+                tune_mediators(start.as_ref().zip(self.mediation.as_ref()), gram, data, self.control())?;
+            let warnings = tuned.map_or_else(Vec::new, |(mediation, warnings)| {
+                self.mediation = Some(mediation);
+                warnings
+            });
+            let mut fit = self.fit_mediated(data, from.clone())?;
+            (steps, evaluations) = (steps + fit.steps, evaluations + fit.evaluations);
+            let moved =
+                theta.iter().zip(&fit.theta).fold(0.0, |maximum: f64, (a, b)| maximum.max((a - b).abs()));
+            if turn == MAX_ROUNDS || moved < CONVERGED {
+                fit.warnings.extend(warnings);
+                return Ok(SparseAggregateFit { steps, evaluations, ..fit });
+            }
+            from.iter_mut().zip(&fit.theta).for_each(|(parameter, value)| parameter.log_value = *value);
+        }
+    }
+
+    /// U by a kernel.
+    fn gram(&self, kernel: &Kernel, data: &Aggregates) -> Result<Matrix> {
+        let (rows, control) = (BagRows::new(&data.rows, data.bags.weights()), self.control());
+        let diagonal = rows.features(kernel, &data.rows.select_rows(&[0]), false, control)?.prior;
+        let mut total = Matrix::zeros(diagonal.len(), diagonal.len());
+        // The diagonal is in all of them, so that their sum is a multiple of their mean, which makes no
+        // difference.
+        for gram in
+            SampledRowPairs::new(&rows, self.seed).sampled_covariances(&rows, &diagonal, kernel, control.stop)
+        {
+            total.data_mut().iter_mut().zip(gram?.data()).for_each(|(t, v)| *t += v);
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,222 @@
+//! Sums over bags of kernel values between rows and inducing points, computed from a part of the rows at a
+//! time. They are all that the fit uses of the rows.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::aggregate::bag_gram::BagRows;
+use crate::control::RunControl;
+use crate::error::Result;
+use crate::kernel::{Columns, GradientScratch, Kernel};
+use crate::linalg::{Matrix, dot};
+use crate::simd::Isa;
+use crate::table::Table;
+
+/// Points at a time, so that the sums of all parameters stay in the nearest cache.
+const TILE: usize = 256;
+
+/// Slopes are kept from the values to the gradient if they are not more numbers than that (256 MB), and else
+/// made anew.
+const CACHE_LIMIT: usize = 1 << 25;
+
+/// Sums for bags, or for targets that are made of them, and points.
+pub(super) struct BagFeatures {
+    /// `PᵀK(X, W)`, bags × points; targets × points where they are not the bags.
+    pub phi: Matrix,
+    /// The prior variance of each target, and by sample of rows where these are sampled or targets are not
+    /// the bags.
+    pub prior: Vec<f64>,
+    pub priors: Vec<Vec<f64>>,
+    /// The diagonal of `PᵀK(X, X)P`, and its derivatives if they were requested: bags × (1 + parameters).
+    pub bag_variances: Matrix,
+    /// For each bag and tile of points, the values of `phi` and their derivatives.
+    pub kept: Option<Vec<f64>>,
+}
+
+fn point_tiles(points: usize) -> Vec<Range<usize>> {
+    (0..points).step_by(TILE).map(|start| start..points.min(start + TILE)).collect()
+}
+
+fn columns_in<'t>(table: &'t Table, range: &Range<usize>) -> Columns<'t> {
+    Columns::new(table.column_major(), table.rows(), range.start, range.len())
+}
+
+impl BagRows {
+    /// Adds a bag's rows with these points to the sums: of values, and of each slope.
+    fn add_part(
+        &self,
+        kernel: &Kernel,
+        points: Columns<'_>,
+        bag: usize,
+        slopes: bool,
+        scratch: &mut GradientScratch,
+        sums: &mut [f64],
+    ) {
+        let (isa, stride, mut v) = (Isa::detect(), points.len(), vec![0.0; self.table.width()]);
+        for row in self.range(bag) {
+            self.table.copy_row(row, &mut v);
+            let weights = [self.weights[row]; 2];
+            kernel.add_value_and_gradient(isa, points, &v, weights, slopes, scratch, (&mut *sums, stride));
+        }
+    }
+
+    /// The prior variance of a bag's sum, and its derivatives: sums over the pairs of its rows, each pair
+    /// once.
+    fn bag_variance(
+        &self,
+        kernel: &Kernel,
+        bag: usize,
+        count: usize,
+        scratch: &mut GradientScratch,
+    ) -> Vec<f64> {
+        let (isa, rows_of_bag) = (Isa::detect(), self.range(bag));
+        let (mut sums_of_bag, mut v) = (vec![0.0; 1 + count], vec![0.0; self.table.width()]);
+        for start in rows_of_bag.clone().step_by(TILE) {
+            let tile = start..rows_of_bag.end.min(start + TILE);
+            let stride = tile.len();
+            let mut sums = vec![0.0; (1 + count) * stride];
+            for row in rows_of_bag.start..tile.end {
+                self.table.copy_row(row, &mut v);
+                let weight = self.weights[row];
+                let (from, first) = if row < start { (start, 2.0 * weight) } else { (row, weight) };
+                let with = columns_in(&self.table, &(from..tile.end));
+                kernel.add_value_and_gradient(
+                    isa,
+                    with,
+                    &v,
+                    [first, 2.0 * weight],
+                    count > 0,
+                    scratch,
+                    (&mut sums, stride),
+                );
+            }
+            let weights = &self.weights[tile];
+            sums_of_bag
+                .iter_mut()
+                .zip(sums.chunks_exact(stride))
+                .for_each(|(o, part)| *o += dot(part, weights));
+        }
+        sums_of_bag
+    }
+
+    /// The sums of all bags, and with `slopes` also what their gradient needs. Cost O(rows points columns)
+    /// and O(rows² columns) for each bag; memory O(bags points).
+    pub(super) fn features(
+        &self,
+        kernel: &Kernel,
+        points: &Table,
+        slopes: bool,
+        control: RunControl<'_>,
+    ) -> Result<BagFeatures> {
+        let count = if slopes { kernel.parameters().len() } else { 0 };
+        let (bags, m, tiles) = (self.bags(), points.rows(), point_tiles(points.rows()));
+        let kept = slopes && (1 + count) * bags * m <= CACHE_LIMIT;
+        let in_pass = 1 + if kept { count } else { 0 };
+        let mut sums = vec![0.0; in_pass * bags * m];
+        let (mut tasks, mut remaining) = (Vec::with_capacity(bags * tiles.len()), &mut sums[..]);
+        for task in 0..bags * tiles.len() {
+            let (task_sums, following) = remaining.split_at_mut(in_pass * tiles[task % tiles.len()].len());
+            tasks.push((task, task_sums));
+            remaining = following;
+        }
+        let part = |scratch: &mut GradientScratch, (task, sums): (usize, &mut [f64])| {
+            control.check_cancelled()?;
+            let (bag, tile) = (task / tiles.len(), &tiles[task % tiles.len()]);
+            self.add_part(kernel, columns_in(points, tile), bag, kept, scratch, sums);
+            Ok(())
+        };
+        tasks.into_par_iter().try_for_each_init(|| GradientScratch::for_kernel(kernel), part)?;
+        let (phi, kept) = if kept {
+            let mut phi = Matrix::zeros(bags, m);
+            for (bag, parts) in sums.chunks_exact(in_pass * m).enumerate() {
+                for tile in &tiles {
+                    let from = in_pass * tile.start;
+                    phi.row_mut(bag)[tile.clone()].copy_from_slice(&parts[from..from + tile.len()]);
+                }
+            }
+            (phi, Some(sums))
+        } else {
+            (Matrix::from_row_major(bags, m, sums), None)
+        };
+        let variance_of_bag = |scratch: &mut GradientScratch, bag: usize| {
+            control.check_cancelled()?;
+            Ok(self.bag_variance(kernel, bag, count, scratch))
+        };
+        let variances =
+            (0..bags).into_par_iter().map_init(|| GradientScratch::for_kernel(kernel), variance_of_bag);
+        let variances = variances.collect::<Result<Vec<Vec<f64>>>>()?.concat();
+        let bag_variances = Matrix::from_row_major(bags, 1 + count, variances);
+        let prior = bag_variances.column(0);
+        Ok(BagFeatures { phi, prior, priors: Vec::new(), bag_variances, kept })
+    }
+
+    /// `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p`; derivatives that `features` does not hold are computed again.
+    pub(super) fn gradient_of_features(
+        &self,
+        features: &BagFeatures,
+        kernel: &Kernel,
+        points: &Table,
+        weights: &Matrix,
+        control: RunControl<'_>,
+    ) -> Result<Vec<f64>> {
+        let (tiles, count) = (point_tiles(points.rows()), kernel.parameters().len());
+        let of_task = |(scratch, made): &mut (GradientScratch, Vec<f64>), task: usize| {
+            control.check_cancelled()?;
+            let (bag, tile) = (task / tiles.len(), &tiles[task % tiles.len()]);
+            let size = (1 + count) * tile.len();
+            let parts = if let Some(kept) = &features.kept {
+                let from = (1 + count) * (bag * points.rows() + tile.start);
+                &kept[from..from + size]
+            } else {
+                made.clear();
+                made.resize(size, 0.0);
+                self.add_part(kernel, columns_in(points, tile), bag, true, scratch, made);
+                made
+            };
+            let tile_weights = &weights.row(bag)[tile.clone()];
+            Ok(parts.chunks_exact(tile.len()).skip(1).map(|part| dot(part, tile_weights)).collect())
+        };
+        let tasks = (0..self.bags() * tiles.len()).into_par_iter();
+        let scratch = || (GradientScratch::for_kernel(kernel), Vec::new());
+        let gradients = tasks.map_init(scratch, of_task).collect::<Result<Vec<Vec<f64>>>>()?;
+        // In the order of the bags, so that the sums do not depend on the number of threads.
+        let mut total = vec![0.0; count];
+        gradients.iter().for_each(|part| total.iter_mut().zip(part).for_each(|(t, v)| *t += v));
+        Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Profile, Stationary};
+    use crate::linalg::Sparse;
+
+    /// Cached and recomputed derivatives agree, with more points than a tile has.
+    #[test]
+    fn slopes_are_the_same_in_one_pass_and_in_two() {
+        let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;
+        let rows = |from: usize, n: usize| {
+            let rows: Vec<[f64; 2]> = (from..from + n).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
+            Table::from_rows(&rows).unwrap()
+        };
+        let (x, points) = (rows(0, 90), rows(500, 300));
+        let columns = (0..3).map(|b| (30 * b..30 * b + 30).map(|i| (i, 0.5 + value(i))));
+        let sums = BagRows::new(&x, &Sparse::from_columns(90, columns).unwrap());
+        let (profile, columns, lengthscale) = (Profile::Matern32, vec![0, 1], vec![0.8, 1.1]);
+        let joint: Kernel = Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into();
+        let kernel = 0.7 * joint + Kernel::gaussian(&[0.6, 0.9]);
+        let mut features = sums.features(&kernel, &points, true, RunControl::none()).unwrap();
+        let cotangent = Matrix::from_row_major(3, 300, (0..900).map(|i| value(i) - 1.0).collect());
+        let [kept, anew] = [true, false].map(|keep| {
+            features.kept = features.kept.take().filter(|_| keep);
+            sums.gradient_of_features(&features, &kernel, &points, &cotangent, RunControl::none()).unwrap()
+        });
+        for (kept, anew) in kept.iter().zip(&anew) {
+            assert!((kept - anew).abs() < 1e-11 * kept.abs().max(1.0), "{kept} {anew}");
+        }
+        let phi = sums.features(&kernel, &points, false, RunControl::none()).unwrap().phi;
+        assert_eq!(phi, features.phi);
+    }
+}

@@ -1,0 +1,120 @@
+//! Targets that an operator B makes from bags, as mediators do: sums with points are `BᵀΦ`, and the
+//! unexplained variances need `diag BᵀUB` with `U = PᵀK(X, X)P` between all bags.
+//!
+//! U is exact up to some tens of thousands of rows. Beyond, its diagonal is exact, and the rest is the mean
+//! over a few samples of rows, which are drawn with a seed for each bag in proportion to their weights. The
+//! estimate of each pair of bags is unbiased, the samples stay the same while parameters are tuned, and their
+//! differences give the standard error of the evidence.
+
+use std::sync::atomic::AtomicBool;
+
+use super::bag_features::BagFeatures;
+use crate::aggregate::bag_gram::BagRows;
+use crate::aggregate::observation_operator::ObservationOperator;
+use crate::error::Result;
+use crate::kernel::Kernel;
+use crate::linalg::{Matrix, dot};
+use crate::random::{Random, SeedableRng};
+
+/// Number of rows above which they are sampled.
+const MAX_EXACT_ROWS: usize = 50_000;
+
+/// The number of samples, and the number of rows in each, at least one per bag.
+const SAMPLES: usize = 4;
+const SAMPLE: usize = 10_000;
+
+/// Rows that stand for pairs of different bags: all, or samples of them.
+pub(super) struct SampledRowPairs(pub Vec<BagRows>);
+
+impl SampledRowPairs {
+    pub fn new(rows: &BagRows, seed: u64) -> Self {
+        let mut random = Random::seed_from_u64(seed);
+        let large = rows.weights.len() > MAX_EXACT_ROWS;
+        Self((0..SAMPLES).filter(|_| large).map(|_| rows.sample(SAMPLE, &mut random)).collect())
+    }
+
+    fn samples<'r>(&'r self, rows: &'r BagRows) -> impl Iterator<Item = &'r BagRows> {
+        let all_rows = self.0.is_empty().then_some(rows);
+        all_rows.into_iter().chain(&self.0)
+    }
+
+    /// U for each of the samples, with the known diagonal.
+    pub fn sampled_covariances<'r>(
+        &'r self,
+        rows: &'r BagRows,
+        diagonal: &'r [f64],
+        kernel: &'r Kernel,
+        stop: &'r AtomicBool,
+    ) -> impl Iterator<Item = Result<Matrix>> {
+        self.samples(rows).map(move |sample| {
+            let mut gram = sample.gram(kernel, stop)?;
+            diagonal.iter().enumerate().for_each(|(b, variance)| gram[(b, b)] = *variance);
+            Ok(gram)
+        })
+    }
+}
+
+/// The map from bags to targets.
+pub(super) struct MediatedFeatures {
+    pub operator: ObservationOperator,
+    /// Bᵀ, targets × bags.
+    weights: Matrix,
+    pub pairs: SampledRowPairs,
+}
+
+impl MediatedFeatures {
+    pub fn new(operator: &ObservationOperator, rows: &BagRows, seed: u64) -> Self {
+        let weights = operator.matrix().transpose();
+        Self { operator: operator.clone(), weights, pairs: SampledRowPairs::new(rows, seed) }
+    }
+
+    /// Replaces Φ by `BᵀΦ`, and the prior variances of bags by those of targets.
+    pub fn features(
+        &self,
+        features: BagFeatures,
+        rows: &BagRows,
+        kernel: &Kernel,
+        stop: &AtomicBool,
+    ) -> Result<BagFeatures> {
+        let (m, diagonal) = (self.weights.rows(), features.bag_variances.column(0));
+        let mut priors = Vec::new();
+        for gram in self.pairs.sampled_covariances(rows, &diagonal, kernel, stop) {
+            let product = self.operator.transpose_times(&gram?);
+            priors.push((0..m).map(|t| dot(product.row(t), self.weights.row(t))).collect::<Vec<f64>>());
+        }
+        let mean =
+            |t: usize| priors.iter().map(|sample_priors| sample_priors[t]).sum::<f64>() / priors.len() as f64;
+        let prior = (0..m).map(mean).collect();
+        let phi = self.operator.transpose_times(&features.phi);
+        Ok(BagFeatures { phi, prior, priors, ..features })
+    }
+
+    /// `B γ Bᵀ`, the derivative in U of a function whose derivatives in the unexplained variances of targets
+    /// are γ.
+    pub fn grad_bag_covariance(&self, by_gap: &[f64]) -> Matrix {
+        let mut scaled = self.weights.clone();
+        for (t, weight) in by_gap.iter().enumerate() {
+            scaled.row_mut(t).iter_mut().for_each(|v| *v *= weight);
+        }
+        self.weights.transpose().matmul(&scaled)
+    }
+
+    /// Derivatives of `Σ_bb' weights[b, b'] U[b, b']` over pairs of different bags.
+    pub fn gradient(
+        &self,
+        rows: &BagRows,
+        kernel: &Kernel,
+        mut pair_weights: Matrix,
+        stop: &AtomicBool,
+    ) -> Result<Vec<f64>> {
+        (0..pair_weights.rows()).for_each(|b| pair_weights[(b, b)] = 0.0);
+        let count = self.pairs.samples(rows).count() as f64;
+        pair_weights.data_mut().iter_mut().for_each(|v| *v /= count);
+        let mut total = vec![0.0; kernel.parameters().len()];
+        for sample in self.pairs.samples(rows) {
+            let sample_gradient = sample.gradient(kernel, &pair_weights, stop)?;
+            total.iter_mut().zip(sample_gradient).for_each(|(t, v)| *t += v);
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,247 @@
+//! The source of a part's absent columns and the domain's means over it: means of the products of absent
+//! players' factors, and their sizes.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use crate::attribution::part_coalition_values::{PresentProducts, blocks, means};
+use crate::control::check_cancelled;
+use crate::embedding::{ConditionalMeanEmbeddings, Conditioning};
+use crate::error::{Error, Result};
+use crate::game::{Background, ReferenceRows};
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel::{ColumnRanges, Columns, Kernel};
+use crate::kernel_model::KernelExpansion;
+use crate::kernel_model::parts::DistinctRows;
+use crate::simd::{Isa, LANES, Lanes};
+use crate::table::Column;
+
+/// The most numbers of means: 512 MB.
+const NUMBERS: usize = 1 << 26;
+
+/// Where absent columns of a part are taken from; parts that mean the same share one.
+pub(super) struct Source {
+    /// For each column of the part, its player.
+    pub(super) owner: Vec<usize>,
+    /// Rows of the part's columns.
+    pub(super) reference: ReferenceRows,
+    pub(super) conditional: Option<Box<ConditionalMeanEmbeddings>>,
+}
+
+/// The means of a domain's kernel over a source; views with the same means share one.
+pub(super) struct DomainMeans {
+    pub(super) domain: usize,
+    pub(super) source: Option<usize>,
+    /// For each column of the domain, its position among the part's columns, and its player.
+    pub(super) places: Vec<usize>,
+    pub(super) owner: Vec<usize>,
+    /// The source's rows in the domain's columns.
+    pub(super) rows: Vec<Vec<f64>>,
+    /// For each product, the largest size of each player's factor, players × rows.
+    pub(super) largest: Vec<Vec<f64>>,
+    /// Where means depend on no row: for each product, blocks × rows.
+    pub(super) drawn: Vec<Vec<Lanes>>,
+}
+
+/// The quantities of one view at a row.
+pub(super) struct ViewSide {
+    /// Where all columns are always present: for each row of the domain, the kernel.
+    pub(super) always: Option<Vec<f64>>,
+    /// For each product.
+    pub(super) present: Vec<PresentProducts>,
+    pub(super) scales: Vec<f64>,
+    /// For each row of the domain, an upper bound on the sum of the products.
+    pub(super) tops: Vec<f64>,
+    pub(super) units: f64,
+    pub(super) per_log: f64,
+    pub(super) tiny: f64,
+}
+
+impl DomainMeans {
+    /// Computes the sizes and, where they depend on no row, the means.
+    pub(super) fn precomputed(
+        mut self,
+        domain: &DistinctRows,
+        sources: &[Source],
+        players: usize,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let Some(source) = self.source.map(|s| &sources[s]) else { return Ok(self) };
+        let (isa, rows, columns) = (Isa::detect(), domain.rows.rows(), Columns::from_row(&domain.rows, 0));
+        let products = self.products(domain)?;
+        let fill = |product: &PlayerProduct<'_>, x: &[f64], sizes: bool, out: &mut [f64]| {
+            out.fill(1.0);
+            for (k, &player) in product.players.iter().enumerate() {
+                let out = &mut out[player * rows..(player + 1) * rows];
+                match sizes {
+                    true => product.size(isa, k, columns, x, out),
+                    false => product.factor(isa, k, columns, x, out),
+                }
+            }
+        };
+        let largest = |product: &PlayerProduct<'_>| {
+            let (mut max_sizes, mut sizes) = (vec![0.0_f64; players * rows], vec![0.0; players * rows]);
+            for x in &self.rows {
+                check_cancelled(stop)?;
+                fill(product, x, true, &mut sizes);
+                update_max(&mut max_sizes, &sizes);
+            }
+            Ok(max_sizes)
+        };
+        if source.conditional.is_some() {
+            let sizes = products.iter().map(largest).collect::<Result<_>>()?;
+            drop(products);
+            self.largest = sizes;
+            return Ok(self);
+        }
+        let numbers = self.size(domain, players);
+        if numbers > NUMBERS {
+            let allowed = format!(
+                "the means of all their coalitions are {numbers} numbers, and {NUMBERS} is the most that is \
+                 held: group columns, or take fewer support points"
+            );
+            return Err(Error::parameter("number of players", players, allowed));
+        }
+        let sizes_and_means = |product: &PlayerProduct<'_>| {
+            check_cancelled(stop)?;
+            // Without cancellation the size of a factor is its absolute value.
+            let cancels = product.cancels(true);
+            let mut sizes = if cancels { largest(product)? } else { vec![0.0; players * rows] };
+            let means = means(isa, (players, rows), &source.reference.weights, |b, out| {
+                fill(product, &self.rows[b], false, out);
+                if !cancels {
+                    update_max(&mut sizes, out);
+                }
+            });
+            Ok((sizes, means))
+        };
+        let results = products.par_iter().map(sizes_and_means).collect::<Result<Vec<_>>>()?;
+        drop(products);
+        (self.largest, self.drawn) = results.into_iter().unzip();
+        Ok(self)
+    }
+
+    /// The number of numbers that the means hold.
+    pub(super) fn size(&self, domain: &DistinctRows, players: usize) -> usize {
+        let products = self.products(domain).map_or(1, |products| products.len());
+        products.saturating_mul(domain.rows.rows()).saturating_mul(blocks(players) * LANES)
+    }
+
+    /// The products of players' factors that the kernel is.
+    pub(super) fn products<'k>(&self, domain: &'k DistinctRows) -> Result<Vec<PlayerProduct<'k>>> {
+        domain.kernel.split(domain.rows.columns(), &self.owner)
+    }
+
+    pub(super) fn side(
+        &self,
+        domain: &DistinctRows,
+        x: &[f64],
+        players: usize,
+        isa: Isa,
+    ) -> Result<ViewSide> {
+        let (rows, columns) = (domain.rows.rows(), Columns::from_row(&domain.rows, 0));
+        let mut side = ViewSide {
+            always: None,
+            present: Vec::new(),
+            scales: Vec::new(),
+            tops: vec![0.0; rows],
+            units: 0.0,
+            per_log: 0.0,
+            tiny: 0.0,
+        };
+        let mut reach = ColumnRanges {
+            u: ColumnRanges::per_column(columns, self.owner.len()),
+            v: x.iter().map(|v| [*v; 2]).collect(),
+        };
+        for row in &self.rows {
+            reach.v.iter_mut().zip(row).for_each(|(r, v)| *r = [r[0].min(*v), r[1].max(*v)]);
+        }
+        let (mut factors, mut size) = (vec![1.0; players * rows], vec![1.0; rows]);
+        let products = self.products(domain)?;
+        for (q, product) in products.iter().enumerate() {
+            factors.fill(1.0);
+            let mut top = vec![product.scale.abs(); rows];
+            for (k, &player) in product.players.iter().enumerate() {
+                product.size(isa, k, columns, x, &mut size);
+                if self.source.is_none() {
+                    top.iter_mut().zip(&size).for_each(|(top, point_size)| *top *= point_size);
+                    continue;
+                }
+                let range = player * rows..(player + 1) * rows;
+                product.factor(isa, k, columns, x, &mut factors[range.clone()]);
+                for ((top, point_size), other) in top.iter_mut().zip(&size).zip(&self.largest[q][range]) {
+                    *top *= point_size.max(*other);
+                }
+            }
+            if self.source.is_some() {
+                let mut present = PresentProducts::default();
+                present.fill(&factors, rows);
+                side.present.push(present);
+                side.scales.push(product.scale);
+            }
+            side.tops.iter_mut().zip(&top).for_each(|(sum, top)| *sum += top);
+            let (_, precision) = product.precision(&reach);
+            side.units = side.units.max(precision.units + (2 * players + products.len()) as f64);
+            side.per_log = side.per_log.max(precision.per_log);
+            side.tiny = side.tiny.max((players + 1) as f64 * precision.tiny * precision.top.max(1.0));
+        }
+        if self.source.is_none() {
+            let mut out = vec![0.0; rows];
+            domain.kernel.row(isa, columns, x, &mut Vec::new(), &mut out);
+            side.always = Some(out);
+        }
+        Ok(side)
+    }
+}
+
+/// Replaces entries by larger absolute values.
+pub(super) fn update_max(largest: &mut [f64], candidates: &[f64]) {
+    largest
+        .iter_mut()
+        .zip(candidates)
+        .for_each(|(max_value, candidate)| *max_value = max_value.max(candidate.abs()));
+}
+
+/// The columns of each background, and those of none.
+pub(super) fn columns_of_parts(
+    model: &KernelExpansion,
+    backgrounds: &[Background],
+) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
+    let width = model.support_points.width();
+    let columns_of_background = |background: &Background| -> Vec<usize> {
+        let known = |j: &usize| background.rows.index_of(&model.columns()[*j].name).is_ok();
+        (0..width).filter(known).collect()
+    };
+    let columns: Vec<Vec<usize>> = backgrounds.iter().map(columns_of_background).collect();
+    let all_columns = columns.concat();
+    let twice = (0..width).any(|j| all_columns.iter().filter(|k| **k == j).count() > 1);
+    let actual: usize = backgrounds.iter().map(|b| b.rows.width()).sum();
+    if twice || all_columns.len() != actual {
+        let why = "each column of a background is one of the model's, and in no other background".into();
+        let subject = "the backgrounds of all parts".into();
+        return Err(Error::Shape { subject, unit: "columns", expected: all_columns.len(), actual, why });
+    }
+    Ok((columns, (0..width).filter(|j| !all_columns.contains(j)).collect()))
+}
+
+/// The conditional distribution of a part's columns given the others; `kernels` are the model's kernels that
+/// read all of them.
+pub(super) fn conditional_means(
+    conditioning: &Conditioning,
+    reference: &ReferenceRows,
+    columns: &[Column],
+    owner: &[usize],
+    kernels: &[&Kernel],
+    players: usize,
+    stop: &AtomicBool,
+) -> Result<ConditionalMeanEmbeddings> {
+    let table = reference.table(columns)?;
+    let model_kernel = if let [kernel] = kernels { Some(*kernel) } else { None };
+    let kernel = conditioning.kernel.kernel(model_kernel, &table)?;
+    let columns_of_player = |p: usize| (0..owner.len()).filter(|&j| owner[j] == p).collect::<Vec<_>>();
+    let blocks: Vec<Vec<usize>> =
+        (0..players).map(columns_of_player).filter(|columns| !columns.is_empty()).collect();
+    conditioning.check_memory("the observational game", table.rows(), blocks.len(), 0.0)?;
+    ConditionalMeanEmbeddings::learn(table, reference.weights.clone(), &blocks, &kernel, conditioning, stop)
+}

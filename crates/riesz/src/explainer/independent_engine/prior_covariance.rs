@@ -1,0 +1,389 @@
+//! The prior covariance of values.
+//!
+//! A coalition is worth a sum of values of f at rows whose parts are weighted apart, so under a term of the
+//! kernel, a product of one factor a part, two coalitions S and T vary together by the product over parts of
+//! [what their weighted rows of the part have in common](crate::attribution::mixtures). For a skew f the same
+//! is taken away where the parts of T have changed places: the left item of S against the right one of T. A
+//! part that a term does not read counts 1 there, as it does in values. Source: our own; the game, Hu, Chau,
+//! Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
+
+use std::borrow::Cow;
+
+use rayon::prelude::*;
+
+use super::IndependentPartsEngine;
+use crate::attribution::coalition_covariance::{MixedKernels, PairIndex, add_counted, subsets};
+use crate::control::check_cancelled;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::kernel::player_products::PlayerProduct;
+use crate::linalg::Matrix;
+use crate::memory;
+use crate::table::Table;
+
+/// Numbers that what coalitions have in common takes together at a time.
+const NUMBERS: usize = 1 << 24;
+
+/// Parts in which unions of coalitions are summed up.
+const SUMS: usize = 32;
+
+/// Which columns of the model a part's kernel reads: its own, or those in whose places they are.
+#[derive(Debug, Clone, PartialEq)]
+struct ColumnView {
+    /// The part of the columns.
+    part: usize,
+    /// The columns in the order of the domain's.
+    columns: Vec<usize>,
+}
+
+/// Two faces of a domain, whose kernel compares them.
+#[derive(Debug, PartialEq)]
+struct ViewPair {
+    domain: usize,
+    faces: [ColumnView; 2],
+    /// The players of the domain's columns, by their positions.
+    owner: Vec<usize>,
+    /// Players of the part, none where it is always present.
+    part_players: Vec<usize>,
+}
+
+/// A product of what faces have in common: a term of the kernel, or of its mirrored half.
+struct Product {
+    scale: f64,
+    meetings: Vec<usize>,
+}
+
+/// For each coalition of a part's players, the weights of its reference rows (rows × reference); none where
+/// they are the reference's weights.
+type Weights = Option<Vec<Matrix>>;
+
+/// The kernel between two column views.
+enum CrossKernel {
+    /// For parts that are always present: between rows.
+    Rows(Matrix),
+    /// The products of the domain's kernel, with their scales.
+    Mixed(Vec<(f64, MixedKernels)>),
+}
+
+/// For each union of coalitions of a part's players, the kernel sums of all pairs of coalitions with that
+/// union.
+type UnionTerms = Vec<Vec<f64>>;
+
+impl IndependentPartsEngine<'_> {
+    /// The pairs of column views that occur, and the products in which they do.
+    fn view_pairs(&self, mirror: Option<&[usize]>) -> (Vec<ViewPair>, Vec<Product>) {
+        let face = |columns: Vec<usize>| {
+            let part = self
+                .columns
+                .iter()
+                .position(|part_columns| columns.first().is_some_and(|j| part_columns.contains(j)));
+            ColumnView { part: part.unwrap_or(0), columns }
+        };
+        let mut meetings: Vec<ViewPair> = Vec::new();
+        let mut products = Vec::new();
+        for (term, sparse_term) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
+            if sparse_term.sides.is_empty() {
+                continue;
+            }
+            for (sign, mirror) in [(1.0, None)].into_iter().chain(mirror.map(|mirror| (-1.0, Some(mirror)))) {
+                let pair_index = |view: &usize| {
+                    let (view, ground) =
+                        (&self.parts.views[*view], &self.domain_means[self.means_of_view[*view]]);
+                    let other =
+                        mirror.map_or(view.columns.clone(), |m| view.columns.iter().map(|&j| m[j]).collect());
+                    let faces = [face(view.columns.clone()), face(other)];
+                    let part_players = self.source_of_part[view.part]
+                        .map_or(Vec::new(), |s| players_of(&self.sources[s].owner));
+                    let (domain, owner) = (view.domain, ground.owner.clone());
+                    let meeting = ViewPair { domain, faces, owner, part_players };
+                    let known = meetings.iter().position(|m| *m == meeting);
+                    known.unwrap_or_else(|| {
+                        meetings.push(meeting);
+                        meetings.len() - 1
+                    })
+                };
+                let meetings = sparse_term.sides.iter().map(pair_index).collect();
+                products.push(Product { scale: sign * term.scale, meetings });
+            }
+        }
+        (meetings, products)
+    }
+
+    /// The prior covariance of the values of the players that can be absent, for each pair of rows.
+    pub(super) fn prior_covariance(
+        &self,
+        data: &Table,
+        mirror: Option<&[usize]>,
+        pairs: &[(usize, usize)],
+    ) -> Result<Vec<Matrix>> {
+        let (meetings, products) = self.view_pairs(mirror);
+        // For a row and itself the order of the two views makes no difference.
+        let twin = |m: &ViewPair| {
+            let [a, b] = &m.faces;
+            meetings
+                .iter()
+                .position(|other| other.domain == m.domain && other.faces == [b.clone(), a.clone()])
+        };
+        let twins: Vec<Option<usize>> = meetings.iter().map(twin).collect();
+        let numbers: usize = meetings.iter().map(ViewPair::pairs).sum();
+        self.check_memory(&meetings)?;
+        let weights = self.weights(data)?;
+        let counts = self.weighing.coalition_coefficients();
+        let between: Vec<CrossKernel> =
+            meetings.iter().map(|m| self.between(m, data)).collect::<Result<_>>()?;
+        let mut out = Vec::with_capacity(pairs.len());
+        for pairs in pairs.chunks((NUMBERS / numbers.max(1)).max(1)) {
+            // For each pair of views and rows; empty where its transposed twin has the terms.
+            let mut tables: Vec<Vec<UnionTerms>> = Vec::new();
+            for (k, meeting) in meetings.iter().enumerate() {
+                let is_needed = |&(r, s): &(usize, usize)| r != s || twins[k].is_none_or(|twin| twin >= k);
+                let needed: Vec<(usize, usize)> =
+                    pairs.iter().filter(|pair| is_needed(pair)).copied().collect();
+                let mut terms = self.union_terms(meeting, &between[k], &weights, &needed)?.into_iter();
+                let pair_terms =
+                    |pair| if is_needed(pair) { terms.next().unwrap_or_default() } else { UnionTerms::new() };
+                tables.push(pairs.iter().map(pair_terms).collect());
+            }
+            for (position, &(r, s)) in pairs.iter().enumerate() {
+                let read = |k: usize| match twins[k] {
+                    Some(twin) if r == s && twin < k => (&tables[twin][position], true),
+                    _ => (&tables[k][position], false),
+                };
+                let tables: Vec<(&UnionTerms, bool)> = (0..meetings.len()).map(read).collect();
+                out.push(self.sum_pairs(&meetings, &products, &tables, &counts)?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Refuses requests that exceed the memory: pairs of coalitions of one row, and kernels between reference
+    /// rows.
+    fn check_memory(&self, meetings: &[ViewPair]) -> Result<()> {
+        let threads = rayon::current_num_threads();
+        let numbers = |m: &ViewPair| {
+            m.pairs() + (m.part_players.len() + threads) * self.references(m).iter().product::<usize>()
+        };
+        memory::ensure_free(meetings.iter().map(numbers).sum()).map_err(|_| {
+            let allowed = "there is no memory for what all pairs of coalitions, and all pairs of reference \
+                           rows, have in common: group columns, or take fewer reference rows";
+            Error::parameter("covariance", true, allowed)
+        })
+    }
+
+    /// The number of reference rows of either column view.
+    fn references(&self, meeting: &ViewPair) -> [usize; 2] {
+        let reference_count = |face: &ColumnView| {
+            self.source_of_part[face.part].map_or(0, |s| self.sources[s].reference.rows.len())
+        };
+        [reference_count(&meeting.faces[0]), reference_count(&meeting.faces[1])]
+    }
+
+    /// The number of rows to compute at a time.
+    pub(super) fn rows_with_covariances(&self, mirror: Option<&[usize]>) -> usize {
+        let numbers_per_row =
+            |m: &ViewPair| m.pairs() + (self.references(m).iter().sum::<usize>() << m.part_players.len());
+        let meetings: usize = self.view_pairs(mirror).0.iter().map(numbers_per_row).sum();
+        let columns = self.model.support_points.rows() * self.groups.players().len();
+        (NUMBERS / (meetings + columns).max(1)).clamp(1, 64)
+    }
+
+    fn between(&self, meeting: &ViewPair, data: &Table) -> Result<CrossKernel> {
+        let domain = &self.parts.domains[meeting.domain];
+        let names = domain.rows.columns();
+        let rows = |face: &ColumnView| -> Result<Table> {
+            let values = face.columns.iter().flat_map(|&j| data.column(j)).copied().collect();
+            Table::from_column_major(names.to_vec(), data.rows(), values)
+        };
+        let [first, second] = &meeting.faces;
+        let (rows_of_first, other) = (rows(first)?, rows(second)?);
+        if meeting.part_players.is_empty() {
+            return Ok(CrossKernel::Rows(domain.kernel.cross_gram(&rows_of_first, &other)));
+        }
+        let reference = |face: &ColumnView| -> Result<Table> {
+            let rows = self.source_of_part[face.part].map_or(&[][..], |s| &self.sources[s].reference.rows);
+            let place = |j: &usize| self.columns[face.part].iter().position(|column| column == j);
+            let places: Vec<usize> = face.columns.iter().filter_map(place).collect();
+            let values = places.iter().flat_map(|&k| rows.iter().map(move |row| row[k])).collect();
+            Table::from_column_major(names.to_vec(), rows.len(), values)
+        };
+        let (own_reference, other_reference) = (reference(first)?, reference(second)?);
+        let other = (first != second).then_some((&other_reference, &other));
+        let mixed_product = |product: &PlayerProduct<'_>| {
+            let player_kernels = product.kernels(self.active_players());
+            let kernels: Vec<Kernel> =
+                meeting.part_players.iter().map(|&p| player_kernels[p].clone()).collect();
+            (product.scale, MixedKernels::new(&kernels, (&own_reference, &rows_of_first), other))
+        };
+        let products = domain.kernel.split(names, &meeting.owner)?;
+        Ok(CrossKernel::Mixed(products.iter().map(mixed_product).collect()))
+    }
+
+    /// The kernel sums of all pairs of coalitions, for each of these pairs of rows.
+    fn union_terms(
+        &self,
+        meeting: &ViewPair,
+        between: &CrossKernel,
+        weights: &[Weights],
+        pairs: &[(usize, usize)],
+    ) -> Result<Vec<UnionTerms>> {
+        let products = match between {
+            CrossKernel::Rows(kernel) => {
+                return Ok(pairs.iter().map(|&pair| vec![vec![kernel[pair]]]).collect());
+            }
+            CrossKernel::Mixed(products) => products,
+        };
+        let [first, second] = &meeting.faces;
+        let of_face = |face: &ColumnView, row: usize| {
+            let (part_weights, source) =
+                (&weights[face.part], self.source_of_part[face.part].map(|s| &self.sources[s]));
+            move |set: usize| match part_weights {
+                Some(weights_by_set) => weights_by_set[set].row(row),
+                None => source.map_or(&[][..], |source| &source.reference.weights),
+            }
+        };
+        let of_union = |union: usize| -> Result<Vec<Vec<f64>>> {
+            check_cancelled(&self.stop)?;
+            let places = PairIndex::new(union);
+            let mut out = vec![vec![0.0; PairIndex::count(union)]; pairs.len()];
+            for (scale, mixtures) in products {
+                let absent = mixtures.absent(union);
+                for (out, &(r, s)) in out.iter_mut().zip(pairs) {
+                    let same_row = r == s && first == second;
+                    let sides = (of_face(first, r), of_face(second, s));
+                    mixtures.add(&places, (&absent, *scale), ((r, s), same_row), sides, out);
+                }
+            }
+            Ok(out)
+        };
+        let unions = (0..1_usize << meeting.part_players.len()).into_par_iter().with_max_len(1);
+        let terms_by_union = unions.map(of_union).collect::<Result<Vec<_>>>()?;
+        let mut out: Vec<UnionTerms> = vec![Vec::with_capacity(terms_by_union.len()); pairs.len()];
+        for terms_by_pair in terms_by_union {
+            out.iter_mut().zip(terms_by_pair).for_each(|(out, terms)| out.push(terms));
+        }
+        Ok(out)
+    }
+
+    /// The prior covariance of values, from the kernel sums of each pair of views, some of them transposed.
+    fn sum_pairs(
+        &self,
+        meetings: &[ViewPair],
+        products: &[Product],
+        tables: &[(&UnionTerms, bool)],
+        counts: &[Vec<f64>],
+    ) -> Result<Matrix> {
+        let players = self.active_players();
+        let part = |from: usize| {
+            let (mut sums, mut product_terms) = (Matrix::zeros(players, players), Vec::new());
+            for union in (from..1 << players).step_by(SUMS) {
+                check_cancelled(&self.stop)?;
+                let places = PairIndex::new(union);
+                let pairs_with_tables = meetings.iter().zip(tables);
+                let numbers: Vec<Cow<'_, [f64]>> = pairs_with_tables
+                    .map(|(meeting, (table, transposed))| meeting.for_union(&places, table, *transposed))
+                    .collect();
+                let mut totals = vec![0.0; PairIndex::count(union)];
+                for product in products {
+                    product_terms.clear();
+                    product_terms.resize(totals.len(), product.scale);
+                    for &meeting in &product.meetings {
+                        product_terms
+                            .iter_mut()
+                            .zip(&*numbers[meeting])
+                            .for_each(|(value, number)| *value *= number);
+                    }
+                    totals.iter_mut().zip(&product_terms).for_each(|(total, value)| *total += value);
+                }
+                let number = |other, common| totals[places.pair_index(other, common)];
+                add_counted(union, (counts, counts), number, &mut sums);
+            }
+            Ok(sums)
+        };
+        // A fixed number of parts, each summed in order, whatever the number of threads.
+        let parts = (0..SUMS).into_par_iter().map(part).collect::<Result<Vec<Matrix>>>()?;
+        let mut out = Matrix::zeros(players, players);
+        for sums in &parts {
+            out.data_mut().iter_mut().zip(sums.data()).for_each(|(out, v)| *out += v);
+        }
+        Ok(out)
+    }
+
+    /// For each part the weights of its reference rows.
+    fn weights(&self, data: &Table) -> Result<Vec<Weights>> {
+        let n = data.rows();
+        let mut out: Vec<Weights> = self.columns.iter().map(|_| None).collect();
+        for (s, source) in self.sources.iter().enumerate() {
+            let Some(means) = &source.conditional else { continue };
+            // Parts that share a source are asked for together.
+            let parts: Vec<usize> =
+                (0..self.source_of_part.len()).filter(|&p| self.source_of_part[p] == Some(s)).collect();
+            let names = means.learnt().rows.columns().to_vec();
+            let column = |k: usize| parts.iter().flat_map(move |&p| data.column(self.columns[p][k])).copied();
+            let values = (0..names.len()).flat_map(column).collect();
+            let x = Table::from_column_major(names, parts.len() * n, values)?;
+            let player_count = players_of(&source.owner).len();
+            let grand = (1_usize << player_count) - 1;
+            let coalition_weights = |coalition: usize| -> Result<Matrix> {
+                check_cancelled(&self.stop)?;
+                // The grand coalition is the row itself, whatever the weights, which sum to 1.
+                let present = (0..player_count)
+                    .map(|k| coalition < grand && coalition >> k & 1 == 1)
+                    .collect::<Vec<_>>();
+                Ok(means.weights(&present, &x, &self.stop)?.matrix.transpose())
+            };
+            let weights_by_coalition =
+                (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<Matrix>>>()?;
+            for (position, &p) in parts.iter().enumerate() {
+                let rows = |weights: &Matrix| {
+                    let entries = weights.data()
+                        [position * n * weights.cols()..(position + 1) * n * weights.cols()]
+                        .to_vec();
+                    Matrix::from_row_major(n, weights.cols(), entries)
+                };
+                out[p] = Some(weights_by_coalition.iter().map(rows).collect());
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl ViewPair {
+    /// The number of pairs of coalitions.
+    fn pairs(&self) -> usize {
+        1 << (2 * self.part_players.len())
+    }
+
+    /// The part's players of a coalition.
+    fn part_coalition(&self, coalition: usize) -> usize {
+        self.part_players.iter().enumerate().map(|(k, p)| (coalition >> p & 1) << k).sum()
+    }
+
+    /// The kernel sums of all pairs of coalitions with this union, which may contain players of other parts,
+    /// transposed or not.
+    fn for_union<'t>(&self, places: &PairIndex, table: &'t UnionTerms, transposed: bool) -> Cow<'t, [f64]> {
+        let part_union = self.part_coalition(places.union);
+        let numbers = &table[part_union];
+        if part_union.count_ones() == places.union.count_ones() && !transposed {
+            return Cow::Borrowed(numbers);
+        }
+        let (part_index, mut powers) = (PairIndex::new(part_union), vec![0; places.union + 1]);
+        subsets(places.union).for_each(|set| powers[set] = part_index.power(self.part_coalition(set)));
+        let mut out = vec![0.0; PairIndex::count(places.union)];
+        for subset in subsets(places.union) {
+            for common in subsets(subset) {
+                let other = places.union ^ subset | common;
+                let second = if transposed { subset } else { other };
+                out[places.pair_index(other, common)] = numbers[powers[second] + powers[common]];
+            }
+        }
+        Cow::Owned(out)
+    }
+}
+
+/// The players of the columns, each once.
+fn players_of(owner: &[usize]) -> Vec<usize> {
+    let mut players = owner.to_vec();
+    players.sort_unstable();
+    players.dedup();
+    players
+}

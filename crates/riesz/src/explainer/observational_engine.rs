@@ -1,0 +1,88 @@
+//! The engine for the observational game, whose values [`ObservationalGame`] computes.
+
+use super::engine::GameEngine;
+use super::{robustness, value_covariance};
+use crate::attribution::coalition_covariance::RowPairs;
+use crate::attribution::observational::ObservationalGame;
+use crate::attribution::sampled_shapley::{Budget, SampleState};
+use crate::control::RunControl;
+use crate::error::{Error, Result};
+use crate::explanation::Explanation;
+use crate::game::Game;
+use crate::index::ValueIndex;
+use crate::linalg::Matrix;
+use crate::posterior::{Functionals, Posterior};
+use crate::table::{Players, Table};
+
+impl GameEngine for ObservationalGame<'_> {
+    fn players(&self) -> &Players {
+        &self.groups
+    }
+
+    fn index(&self) -> ValueIndex {
+        ValueIndex::Shapley
+    }
+
+    fn game_name(&self) -> &'static str {
+        Game::NAMES[4]
+    }
+
+    fn describe_absence(&self) -> String {
+        self.absent()
+    }
+
+    fn base_values(&self) -> &[f64] {
+        &self.base
+    }
+
+    fn explain(&self, rows: &Table, budget: Budget, sample: Option<&mut SampleState>) -> Result<Explanation> {
+        ObservationalGame::explain(self, rows, budget, sample)
+    }
+
+    fn samples_coalitions(&self) -> bool {
+        true
+    }
+
+    fn max_batch_rows(&self, _: bool) -> usize {
+        self.rows_at_once()
+    }
+
+    fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
+        players.iter().map(|&player| ObservationalGame::functionals(self, rows, player)).collect()
+    }
+
+    fn sampled_functionals(&self) -> Option<usize> {
+        ObservationalGame::sampled_functionals(self)
+    }
+
+    fn posterior_functionals(&self, rows: &Table, _: Option<&[usize]>) -> Result<Functionals> {
+        value_covariance::check_finite(ObservationalGame::posterior_functionals(self, rows, RowPairs::All)?)
+    }
+
+    fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
+        value_covariance::reject_skew(posterior.skew_swap())?;
+        ObservationalGame::check_covariances(self)
+    }
+
+    fn covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
+        let counts = (self.groups.players().len(), self.rows_with_covariances());
+        value_covariance::by_coalitions(rows, counts, posterior, RunControl::none(), |rows, pairs| {
+            ObservationalGame::posterior_functionals(self, rows, pairs)
+        })
+    }
+
+    fn variance_shares(&self, _: &Table, _: &Posterior<'_>) -> Result<Vec<Matrix>> {
+        let allowed = "the variance game is that of exact games that take a background or a baseline";
+        Err(Error::parameter("game", "observational", allowed))
+    }
+
+    fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
+        robustness::bound(self.model, Some(self.conditioning()?), delta)
+    }
+
+    fn check_pairs(&self, count: usize) -> Result<()> {
+        let allowed = "where absent players are imputed from present ones there are values of single players \
+                       alone: ask in another game";
+        Err(Error::parameter("top interactions", count, allowed))
+    }
+}
