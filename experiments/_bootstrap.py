@@ -1,4 +1,4 @@
-"""What a reader without data fusion would do: one regression a study, one after the other, with the rows
+"""The baseline of a reader without data fusion: one regression a study, one after the other, with the rows
 drawn again."""
 
 import numpy as np
@@ -9,43 +9,43 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 def regression(inputs, targets):
     """Kernel and noise variance of the best Gaussian process, and mean and spread by which targets are
     standardised."""
-    centre, spread = targets.mean(), targets.std()
+    centre, scale = targets.mean(), targets.std()
     kernel = ConstantKernel(1, (1e-2, 1e3)) * RBF(
         inputs.std(), (1e-2 * inputs.std(), 1e2 * inputs.std())
     ) + WhiteKernel(0.1, (1e-4, 10))
-    found = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=0).fit(
-        inputs[:, None], (targets - centre) / spread
+    process = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=0).fit(
+        inputs[:, None], (targets - centre) / scale
     )
-    return found.kernel_.k1, found.kernel_.k2.noise_level, centre, spread
+    return process.kernel_.k1, process.kernel_.k2.noise_level, centre, scale
 
 
-def bootstrap_of_regressions(studies, asked, replications, rng, points=25):
+def bootstrap_of_regressions(studies, treatments, replications, rng, points=25):
     """Mean and standard deviation, over data sets whose rows are drawn again, of the outcome where the first
     column of study 1 is set.
 
     ``studies`` are pairs of inputs and targets, those of one the inputs of the next; treatments are taken as
     assigned by chance. What a study leads to is its regression and ``points`` quantiles of its residuals, the
     next one is averaged over these. Kernels and noise are those of the rows as they are."""
-    found = [regression(*study) for study in studies]
+    fits = [regression(*study) for study in studies]
     curves = []
     for _ in range(replications):
-        values, weights = asked[:, None], None
-        for k, ((inputs, targets), (kernel, noise, centre, spread)) in enumerate(zip(studies, found)):
-            own = rng.integers(len(inputs), size=len(inputs))
-            own_inputs, own_targets = inputs[own][:, None], (targets[own] - centre) / spread
-            coefficients = np.linalg.solve(kernel(own_inputs) + noise * np.eye(len(own)), own_targets)
+        values, weights = treatments[:, None], None
+        for k, ((inputs, targets), (kernel, noise, centre, scale)) in enumerate(zip(studies, fits)):
+            resampled = rng.integers(len(inputs), size=len(inputs))
+            own_inputs, own_targets = inputs[resampled][:, None], (targets[resampled] - centre) / scale
+            coefficients = np.linalg.solve(kernel(own_inputs) + noise * np.eye(len(resampled)), own_targets)
             flat = values.reshape(-1, 1)
             # A smooth curve of one number, so that a thousand places tell it all.
             places = np.linspace(flat.min(), flat.max(), 1000)[:, None] if len(flat) > 1000 else flat
-            curve = centre + spread * kernel(places, own_inputs) @ coefficients
+            curve = centre + scale * kernel(places, own_inputs) @ coefficients
             predicted = (curve if places is flat else np.interp(flat[:, 0], places[:, 0], curve)).reshape(
                 values.shape
             )
             if k == len(studies) - 1:
                 weights = predicted.mean(axis=1)
                 break
-            residuals = targets[own] - centre - spread * kernel(own_inputs) @ coefficients
+            residuals = targets[resampled] - centre - scale * kernel(own_inputs) @ coefficients
             middles = np.quantile(residuals, (np.arange(points) + 0.5) / points)
-            values = (predicted[:, :, None] + middles).reshape(len(asked), -1)
+            values = (predicted[:, :, None] + middles).reshape(len(treatments), -1)
         curves.append(weights)
     return np.mean(curves, axis=0), np.std(curves, axis=0)

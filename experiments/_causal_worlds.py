@@ -39,7 +39,7 @@ def simple_outcome(y):
     return np.cos(y) - np.exp(-y / 20)
 
 
-def simple(modes, width, how):
+def simple(modes, width, identification):
     def make(rng, n, m, sd=0.5, of_x=0.5):
         z = rng.uniform(-width, width, n)
         x = 3 * np.cos(z) + of_x * rng.normal(size=n)
@@ -54,8 +54,12 @@ def simple(modes, width, how):
             return (np.cos(mean) * np.exp(-(sd**2)) - np.exp(-mean / 20 + sd**2 / 400)).mean(axis=1)
 
         truth = led if modes == 1 else lambda mean: 0.5 * led(mean) + 0.5 * led(mean - 5)
-        column = {"u": u} if how == "front_door" else {"z": z}
-        return [{"x": x, **column, "y": y}, {"y": ys, "t": t}], {how: list(column)}, lambda g: truth(2 * g)
+        column = {"u": u} if identification == "front_door" else {"z": z}
+        return (
+            [{"x": x, **column, "y": y}, {"y": ys, "t": t}],
+            {identification: list(column)},
+            lambda g: truth(2 * g),
+        )
 
     return make
 
@@ -66,25 +70,29 @@ def heavy(rng, n, m):
     y, ys = np.sin(x) + 0.5 * z + 0.3 * rng.standard_t(3, n), rng.uniform(-3, 3, m)
     t = ys * np.cos(ys) + 0.3 * rng.standard_t(3, m)
     fixed = np.random.default_rng(0)
-    rest = 0.5 * fixed.normal(size=200_000) + 0.3 * fixed.standard_t(3, 200_000)
-    truth = lambda g: np.array([((np.sin(v) + rest) * np.cos(np.sin(v) + rest)).mean() for v in g])
+    disturbances = 0.5 * fixed.normal(size=200_000) + 0.3 * fixed.standard_t(3, 200_000)
+    truth = lambda g: np.array(
+        [((np.sin(v) + disturbances) * np.cos(np.sin(v) + disturbances)).mean() for v in g]
+    )
     return [{"x": x, "z": z, "y": y}, {"y": ys, "t": t}], {"adjust": ["z"]}, truth
 
 
 def harder(rng, n, m, sd=0.3):
-    def around(rng, n):
+    def draw_background(rng, n):
         e = lambda: sd * rng.normal(size=n)
         u1, u2 = e(), e()
         a, b = e() ** 2 + u1 + e(), u2 + e()
         c = np.exp(-b) + e()
         return b, c, np.sin(np.cos(a) + c / 10 + e()) + u1 + u2, e(), e()
 
-    b, c, rest, of_d, of_y = around(rng, n)
+    b, c, remainder, of_d, of_y = draw_background(rng, n)
     x = np.exp(-c) / 10 + of_d
-    y, ys = np.cos(x) + rest + of_y, rng.uniform(-2, 9, m)
+    y, ys = np.cos(x) + remainder + of_y, rng.uniform(-2, 9, m)
     t = 6 * np.sin(3 * ys) + sd * rng.normal(size=m)
-    many = around(np.random.default_rng(0), 200_000)[2]
-    truth = lambda g: np.array([6 * np.exp(-4.5 * sd**2) * np.sin(3 * (np.cos(v) + many)).mean() for v in g])
+    remainders = draw_background(np.random.default_rng(0), 200_000)[2]
+    truth = lambda g: np.array(
+        [6 * np.exp(-4.5 * sd**2) * np.sin(3 * (np.cos(v) + remainders)).mean() for v in g]
+    )
     return [{"x": x, "b": b, "c": c, "y": y}, {"y": ys, "t": t}], {"adjust": ["b", "c"]}, truth
 
 

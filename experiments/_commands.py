@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from _figures import HERE
+from _figures import FOLDER
 from sklearn.metrics import log_loss, roc_auc_score
 
 #: A small process that starts another: what starts one by itself lends it the peak of its own memory.
@@ -25,7 +25,7 @@ def settings() -> argparse.ArgumentParser:
     """Which command, with how many threads, and where what it reads and writes lies; a parent of an
     experiment's ``arguments``."""
     parser = argparse.ArgumentParser(add_help=False)
-    built = HERE.parent / "target" / "release" / "riesz"
+    built = FOLDER.parent / "target" / "release" / "riesz"
     parser.add_argument("--riesz", default=shutil.which("riesz") or str(built), help="the command line")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
@@ -41,21 +41,21 @@ def command(options, *words) -> dict:
     child = subprocess.run(
         [sys.executable, "-ISc", LAUNCH, *words], capture_output=True, text=True, check=True
     )
-    found = {"seconds": time.perf_counter() - start, "said": child.stderr}
-    status, found["cores"], found["GiB"] = map(float, child.stdout.split())
+    measurement = {"seconds": time.perf_counter() - start, "said": child.stderr}
+    status, measurement["cores"], measurement["GiB"] = map(float, child.stdout.split())
     if status != 0:
         raise SystemExit(f"{' '.join(words)} ended with status {status:.0f}: {child.stderr}")
     print(
         " ".join(words[1:3]),
-        {name: round(found[name], 2) for name in ("seconds", "cores", "GiB")},
+        {name: round(measurement[name], 2) for name in ("seconds", "cores", "GiB")},
         flush=True,
     )
-    return found
+    return measurement
 
 
-def taken(found: dict) -> list[str]:
+def taken(measurement: dict) -> list[str]:
     """Seconds, those of all threads in brackets, and GiB."""
-    return [f"{found['seconds']:.0f} ({found['cores']:.0f})", f"{found['GiB']:.2f}"]
+    return [f"{measurement['seconds']:.0f} ({measurement['cores']:.0f})", f"{measurement['GiB']:.2f}"]
 
 
 def predicted(options, work: pathlib.Path, model, rows) -> np.ndarray:
@@ -64,18 +64,18 @@ def predicted(options, work: pathlib.Path, model, rows) -> np.ndarray:
     return pd.read_parquet(work / "predicted.parquet").iloc[:, -1].to_numpy()
 
 
-def explained(options, work: pathlib.Path, model, rows, *asked) -> tuple[pd.DataFrame, float, str, dict]:
+def explained(options, work: pathlib.Path, model, rows, *words) -> tuple[pd.DataFrame, float, str, dict]:
     """Values, one column a feature, the base value, the largest residual and its proved bound, and what it
     took."""
-    found = command(options, "explain", model, rows, *asked, "-o", work / "values.parquet")
+    measurement = command(options, "explain", model, rows, *words, "-o", work / "values.parquet")
     frame = pd.read_parquet(work / "values.parquet").drop(columns=["row", "output", "prediction", "residual"])
-    residual, bound = re.search(r"within (\S+) \(proved bound (\S+)\)", found["said"]).groups()
+    residual, bound = re.search(r"within (\S+) \(proved bound (\S+)\)", measurement["said"]).groups()
     base = frame.pop("base_value").iloc[0]
-    return frame, base, f"{residual} ({bound})", found
+    return frame, base, f"{residual} ({bound})", measurement
 
 
-def scores(truth, chance: np.ndarray, proper: bool = True) -> list[str]:
+def scores(truth, probability: np.ndarray, proper: bool = True) -> list[str]:
     """Error, AUC, and log loss where these are chances."""
     truth = np.asarray(truth)
-    error, auc = np.mean((chance > 0.5) != truth), roc_auc_score(truth, chance)
-    return [f"{100 * error:.2f} %", f"{auc:.4f}", f"{log_loss(truth, chance):.4f}" if proper else ""]
+    error, auc = np.mean((probability > 0.5) != truth), roc_auc_score(truth, probability)
+    return [f"{100 * error:.2f} %", f"{auc:.4f}", f"{log_loss(truth, probability):.4f}" if proper else ""]

@@ -1,5 +1,5 @@
-"""What `scale_resumed.py` starts and kills: one call of riesz.distributed.explain, in a process that loads
-nothing else.
+"""The program that `scale_resumed.py` starts and kills: one call of riesz.distributed.explain, in a process
+that loads nothing else.
 
 `python _explained.py JSON`: the names of model, rows and folder, and perhaps the numbers of `some` units,
 which are done alone."""
@@ -10,7 +10,7 @@ import sys
 import riesz
 
 
-class Some:
+class PartialEngine:
     """Does some of the units alone, which riesz says is not all."""
 
     threads = 1
@@ -24,10 +24,10 @@ class Some:
 
 if __name__ == "__main__":
     spec = json.loads(sys.argv[1])
-    engine = Some(spec["some"]) if "some" in spec else None
+    engine = PartialEngine(spec["some"]) if "some" in spec else None
     model = riesz.Expansion.load(spec["model"])
     try:
-        found = riesz.distributed.explain(model, spec["rows"], spec["out"], float32=True, engine=engine)
-        print(json.dumps({"made": found.made, "rows": found.rows, "parts": len(found.parts)}))
+        result = riesz.distributed.explain(model, spec["rows"], spec["out"], float32=True, engine=engine)
+        print(json.dumps({"made": result.made, "rows": result.rows, "parts": len(result.parts)}))
     except RuntimeError as error:
         print(json.dumps({"refused": str(error)}))

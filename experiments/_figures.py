@@ -1,4 +1,4 @@
-"""What the experiments share: where figures and tables go, and their look."""
+"""Helpers that the experiments share: where figures and tables go, and their look."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-HERE = pathlib.Path(__file__).parent
+FOLDER = pathlib.Path(__file__).parent
 COLOURS = ["#1f6fb2", "#d55e00", "#009e73", "#868d96", "#cc79a7", "#e69f00"]
 
 
 def chosen(parts: dict) -> argparse.ArgumentParser:
-    """What names the parts of an experiment that are to run; a parent of its ``arguments``."""
+    """A parser of the parts of an experiment that are to run; a parent of its ``arguments``."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts) + "; by default all")
     return parser
@@ -26,10 +26,10 @@ def run(parts: dict, options: argparse.Namespace, name: str, count: int, text: s
     """The parts that were asked for, each told as soon as it is done, and a figure of ``count`` panels that
     they share."""
     figure, axes = panels(count)
-    for part in (part for own, part in parts.items() if not options.parts or own in options.parts):
-        told = part(options, axes)
-        print(told, flush=True)
-        text += told
+    for part in (part for key, part in parts.items() if not options.parts or key in options.parts):
+        report = part(options, axes)
+        print(report, flush=True)
+        text += report
     finish(options, name, figure, text)
 
 
@@ -41,7 +41,7 @@ def arguments(doc: str, parents: tuple[argparse.ArgumentParser, ...] = ()) -> ar
     )
     parser.add_argument("--full", action="store_true", help="the published sizes, which take longer")
     parser.add_argument(
-        "--output", type=pathlib.Path, default=HERE / "results", help="folder for figure and table"
+        "--output", type=pathlib.Path, default=FOLDER / "results", help="folder for figure and table"
     )
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -65,12 +65,12 @@ def table(header: list[str], rows: list[list]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def spread(values) -> str:
+def mean_and_sd(values) -> str:
     """The mean of runs and their standard deviation."""
     return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
 
 
-def within(value: float, low: float = -np.inf, high: float = np.inf) -> str:
+def criterion_text(value: float, low: float = -np.inf, high: float = np.inf) -> str:
     """A criterion and whether a number meets it."""
     bounds = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
     return f"{' and '.join(bounds)}: {'yes' if low <= value <= high else 'no'}"

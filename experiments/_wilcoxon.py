@@ -31,25 +31,28 @@ def holm(values: list[float]) -> np.ndarray:
     return corrected
 
 
-def signed_rank(found: dict[str, list[float]], what: str) -> str:
+def signed_rank(errors: dict[str, list[float]], quantity: str) -> str:
     """A table of p-values for all pairs, methods by their mean error: below the diagonal as they are, above
     by Holm's correction."""
-    names = sorted(found, key=lambda name: np.mean(found[name]))
-    seeds = len(found[names[0]])
+    names = sorted(errors, key=lambda name: np.mean(errors[name]))
+    seeds = len(errors[names[0]])
     pairs = list(itertools.combinations(range(len(names)), 2))
-    values = [two_sided(np.subtract(found[names[i]], found[names[j]])) for i, j in pairs]
+    values = [two_sided(np.subtract(errors[names[i]], errors[names[j]])) for i, j in pairs]
     cells = [["" for _ in names] for _ in names]
     for (i, j), value, corrected in zip(pairs, values, holm(values)):
         cells[j][i], cells[i][j] = f"{value:.2g}", f"{corrected:.2g}"
-    text = f"\n\nWilcoxon's signed-rank tests of {what}, two-sided, {seeds} seeds, {len(pairs)} pairs; methods by their mean. Below the diagonal p, above it p by Holm's correction. "
+    text = (
+        f"\n\nWilcoxon's signed-rank tests of {quantity}, two-sided, {seeds} seeds, {len(pairs)} pairs; "
+        f"methods by their mean. Below the diagonal p, above it p by Holm's correction. "
+    )
     text += f"With {seeds} seeds p is no less than {2.0 ** (1 - seeds):.2g}\n\n"
     header = ["", "mean", *(str(place + 1) for place in range(len(names)))]
-    lines = [[f"{i + 1} {name}", float(np.mean(found[name])), *cells[i]] for i, name in enumerate(names)]
-    told = sum(value < 0.05 for value in values), int((holm(values) < 0.05).sum())
+    lines = [[f"{i + 1} {name}", float(np.mean(errors[name])), *cells[i]] for i, name in enumerate(names)]
+    n_significant = sum(value < 0.05 for value in values), int((holm(values) < 0.05).sum())
     return (
         text
         + table(header, lines)
-        + f"\n\nBelow .05: {told[0]} of {len(pairs)} pairs, {told[1]} by Holm's correction.\n"
+        + f"\n\nBelow .05: {n_significant[0]} of {len(pairs)} pairs, {n_significant[1]} by Holm's correction.\n"
     )
 
 

@@ -47,8 +47,8 @@ def truths(a, X):
     }
 
 
-def r2(found, truth):
-    return float(1 - ((found - truth) ** 2).sum() / ((truth - truth.mean(axis=0)) ** 2).sum())
+def r2(estimate, truth):
+    return float(1 - ((estimate - truth) ** 2).sum() / ((truth - truth.mean(axis=0)) ** 2).sum())
 
 
 def fitted(X, y):
@@ -56,10 +56,10 @@ def fitted(X, y):
     return riesz.KernelRidge(1e-3, kernel=RBF(scale)).fit(X, y)
 
 
-def methods(model, X, asked, background=1000):
+def methods(model, X, model_agnostic, background=1000):
     yield "RKHS interventional", riesz.Explainer(model, X[:background])
     yield "RKHS observational", riesz.Explainer(model, X, game="observational")
-    if asked:
+    if model_agnostic:
         yield "KernelSHAP", riesz.Explainer(model.predict, X[:100], estimator="kernel_shap")
         gaussian = riesz.Observational(X, conditional="gaussian", draws=100)
         yield "Gaussian SHAP", riesz.Explainer(model.predict, game=gaussian)
@@ -76,7 +76,7 @@ def main():
             model = fitted(X, y)
             rows = X[:300]
             truth = truths(1 / b, rows)
-            for name, explainer in methods(model, X, asked=True):
+            for name, explainer in methods(model, X, model_agnostic=True):
                 values = explainer(rows).values
                 game = "interventional" if name in ("RKHS interventional", "KernelSHAP") else "observational"
                 for against in [game] + (["published"] if game == "observational" else []):
@@ -89,7 +89,7 @@ def main():
     for size in sizes:
         X, y = sample(size, 1.0, np.random.default_rng(0))
         model = fitted(X, y)
-        for name, explainer in methods(model, X, asked=size <= 1000, background=100):
+        for name, explainer in methods(model, X, model_agnostic=size <= 1000, background=100):
             start = time.perf_counter()
             explainer(X[:300])
             seconds.setdefault(name, []).append(time.perf_counter() - start)
@@ -104,13 +104,13 @@ def main():
     for axis, against in zip(axes[:2], ["interventional", "observational"]):
         for (name, which), line in scores.items():
             if which == against or (which == "published" and against == "observational"):
-                mean, spread = np.mean(line, axis=1), np.std(line, axis=1)
+                mean, deviation = np.mean(line, axis=1), np.std(line, axis=1)
                 style = "--" if which == "published" else "-"
                 label = name + (" (published truth)" if which == "published" else "")
                 axis.errorbar(
                     strengths,
                     mean,
-                    spread,
+                    deviation,
                     color=COLOURS[names.index(name)],
                     linestyle=style,
                     marker="o",

@@ -1,5 +1,5 @@
-"""What each study leaves unsure of an effect: the ablation of causal data fusion (Chau 2023, figures 4.5, B.1
-and B.2), and what happens where study 2 has no rows.
+"""An ablation of causal data fusion (Chau 2023, figures 4.5, B.1 and B.2): how much of the uncertainty of an
+effect each study leaves, and what happens where study 2 has no rows.
 
     python experiments/causal_ablation.py [picture] [levels] [support] [--full] [--seeds COUNT] [--draws
     COUNT]
@@ -36,7 +36,7 @@ import numpy as np
 import pandas as pd
 from _bootstrap import bootstrap_of_regressions
 from _causal_worlds import ablation
-from _figures import COLOURS, arguments, chosen, run, table, within
+from _figures import COLOURS, arguments, chosen, criterion_text, run, table
 from scipy.special import ndtri
 
 import riesz
@@ -94,14 +94,14 @@ def picture(options, axes):
                 axes[2 * place + 1].plot(grid, landmarks.sd**2, "k:", linewidth=0.9, label="BayesIMP, in all")
                 axes[2 * place + 1].legend(fontsize=7)
         second, first = np.median(ratios, axis=0)
-        least = np.quantile(ratios, 0.1, axis=0)
+        lower_decile = np.quantile(ratios, 0.1, axis=0)
         lines.append(
             [
                 f"{low} to {high}",
-                f"{second:.0f} ({least[0]:.1f})",
-                within(second, low=5),
-                f"{first:.0f} ({least[1]:.1f})",
-                within(first, low=5),
+                f"{second:.0f} ({lower_decile[0]:.1f})",
+                criterion_text(second, low=5),
+                f"{first:.0f} ({lower_decile[1]:.1f})",
+                criterion_text(first, low=5),
             ]
         )
     pd.concat(curves).to_csv(options.output / "causal_ablation.csv", index=False)
@@ -132,51 +132,58 @@ def _drawn(curve, stack, grid, effect, truth, title):
 
 def levels(options, axes):
     scores = ndtri(0.5 + LEVELS / 2)
-    held, spreads, errors = {}, {}, {}
+    coverages, spreads, errors = {}, {}, {}
     for seed in range(options.seeds):
         studies, truth = ablated(np.random.default_rng(FIRST_SEED + 1000 + seed), -2, 6)
-        asked = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
+        treatments = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
         models = [fused(studies, seed, draws) for draws in (0, options.draws)]
-        best, whole = (model.effect(asked) for model in models)
+        best, averaged = (model.effect(treatments) for model in models)
         pairs = [(studies[0]["x"], studies[0]["y"]), (studies[1]["y"], studies[1]["t"])]
         bands = {
-            "riesz": (whole.mean, whole.sd),
+            "riesz": (averaged.mean, averaged.sd),
             "riesz, best hyper-parameters": (best.mean, best.sd),
             **{
-                name: (own.mean, own.sd)
-                for name, own in as_published(best, models[0], asked, studies).items()
+                name: (posterior.mean, posterior.sd)
+                for name, posterior in as_published(best, models[0], treatments, studies).items()
             },
             "bootstrap of two regressions": bootstrap_of_regressions(
-                pairs, asked, 200, np.random.default_rng(seed)
+                pairs, treatments, 200, np.random.default_rng(seed)
             ),
             "bootstrap, one put into the other": bootstrap_of_regressions(
-                pairs, asked, 200, np.random.default_rng(seed), points=1
+                pairs, treatments, 200, np.random.default_rng(seed), points=1
             ),
         }
         for name, (mean, sd) in bands.items():
-            off = mean - truth(asked)
-            held.setdefault(name, []).append((np.abs(off)[:, None] < scores * sd[:, None]).mean(axis=0))
+            deviation = mean - truth(treatments)
+            coverages.setdefault(name, []).append(
+                (np.abs(deviation)[:, None] < scores * sd[:, None]).mean(axis=0)
+            )
             spreads.setdefault(name, []).append(sd.mean())
-            errors.setdefault(name, []).append(np.mean(off**2))
+            errors.setdefault(name, []).append(np.mean(deviation**2))
     lines = []
-    for colour, (name, own) in zip([*COLOURS, "k", "y"], held.items()):
-        own = np.array(own)
-        mean, at = own.mean(axis=0), own[:, [49, 79, 94]]
-        told = [f"{a:.2f} ± {b:.2f}" for a, b in zip(at.mean(axis=0), at.std(axis=0) / np.sqrt(len(own)))]
-        off = np.abs(mean - LEVELS).mean()
+    for colour, (name, coverage) in zip([*COLOURS, "k", "y"], coverages.items()):
+        coverage = np.array(coverage)
+        mean, selected = coverage.mean(axis=0), coverage[:, [49, 79, 94]]
+        cells = [
+            f"{a:.2f} ± {b:.2f}"
+            for a, b in zip(selected.mean(axis=0), selected.std(axis=0) / np.sqrt(len(coverage)))
+        ]
+        deviation = np.abs(mean - LEVELS).mean()
         rmse = np.sqrt(np.mean(errors[name]))
-        again = _redrawn(own)
-        more = again - _redrawn(np.array(held["riesz"]))
-        met = f"{within(at.mean(axis=0)[2], low=0.9)}; {within(off, high=0.08)}"
+        again = _redrawn(coverage)
+        excess = again - _redrawn(np.array(coverages["riesz"]))
+        criteria = (
+            f"{criterion_text(selected.mean(axis=0)[2], low=0.9)}; {criterion_text(deviation, high=0.08)}"
+        )
         lines.append(
             [
                 name,
-                *told,
-                f"{off:.3f} ± {again.std():.3f}",
-                f"{more.mean():.3f} ± {more.std():.3f}",
+                *cells,
+                f"{deviation:.3f} ± {again.std():.3f}",
+                f"{excess.mean():.3f} ± {excess.std():.3f}",
                 f"{np.mean(spreads[name]):.2f}",
                 f"{rmse:.2f}",
-                met,
+                criteria,
             ]
         )
         axes[4].plot(LEVELS, mean, color=colour, label=name)
@@ -197,10 +204,10 @@ def levels(options, axes):
     return f"\n\nCoverage, {options.seeds} data sets (± standard error over these)\n\n" + table(header, lines)
 
 
-def as_published(effect, model, asked, studies):
+def as_published(effect, model, treatments, studies):
     """The source's posteriors, by the same hyper-parameters."""
     mass = np.sqrt(2 * np.pi) * np.concatenate([study["y"] for study in studies]).std()
-    published = lambda **how: model.published(asked, measure="normal", mass=mass, **how)
+    published = lambda **options: model.published(treatments, measure="normal", mass=mass, **options)
     return {
         "study 2 alone (IMP)": effect.only("study 2"),
         "study 1 alone (BayesIME)": effect.only("study 1"),
@@ -209,17 +216,20 @@ def as_published(effect, model, asked, studies):
     }
 
 
-def _redrawn(own):
-    """By how much the coverage of data sets that are drawn again, the same ones for all bands, is off on
-    average over levels."""
+def _redrawn(coverage):
+    """The mean deviation over levels of the coverage of data sets that are drawn again, the same ones for all
+    bands."""
     rng = np.random.default_rng(0)
     return np.array(
-        [np.abs(own[rng.integers(len(own), size=len(own))].mean(axis=0) - LEVELS).mean() for _ in range(1000)]
+        [
+            np.abs(coverage[rng.integers(len(coverage), size=len(coverage))].mean(axis=0) - LEVELS).mean()
+            for _ in range(1000)
+        ]
     )
 
 
 def support(options, axes):
-    grid, found = np.linspace(-4, 4, 161), []
+    grid, measures = np.linspace(-4, 4, 161), []
     for seed in range(options.seeds):
         rng = np.random.default_rng(FIRST_SEED + 2000 + seed)
         x, ys = rng.uniform(-4, 4, 100), rng.uniform(-1.5, 1.5, 100)
@@ -230,7 +240,7 @@ def support(options, axes):
         scores, y = (effect.mean - truth) / effect.sd, np.abs(1.5 * grid)
         taken = effect.standing["resolved_by_rest"]
         landmarks = as_published(effect, fused(studies, seed, 0), [3.5], studies)["BayesIMP, landmarks"]
-        found.append(
+        measures.append(
             [
                 np.mean(np.abs(scores[y < 1.2]) < 1.96),
                 np.abs(scores[y < 1.5]).max(),
@@ -259,8 +269,8 @@ def support(options, axes):
             )
             axes[5].set_title("study 2 where |Y| < 1.5", fontsize=9)
             axes[5].legend(fontsize=7)
-    found = np.array(found)
-    beyond = (found[:, 1:3].max(axis=1) > 3).mean()
+    measures = np.array(measures)
+    exceeding_share = (measures[:, 1:3].max(axis=1) > 3).mean()
     names = [
         "held at 95 %, |Y| < 1.2",
         "|z| where study 2 has rows",
@@ -275,14 +285,20 @@ def support(options, axes):
         "mediators unmatched",
         "warned of",
     ]
-    lines = [[name, f"{own.mean():.3f}", f"{own.max():.3f}"] for name, own in zip(names, found.T)]
-    told = f"largest |z|: {within(found[:, 1:3].max(), high=3)} (beyond 3 in {beyond:.0%} of data sets); variance taken away from |Y| = 3: {within(found[:, 8].max(), high=0.75)}"
-    told += f"; supported there: {within(found[:, 9].max(), high=0.05)}; warned of: {within(found[:, 11].min(), low=1)}"
+    lines = [[name, f"{column.mean():.3f}", f"{column.max():.3f}"] for name, column in zip(names, measures.T)]
+    summary = (
+        f"largest |z|: {criterion_text(measures[:, 1:3].max(), high=3)} (beyond 3 in {exceeding_share:.0%} "
+        f"of data sets); variance taken away from |Y| = 3: {criterion_text(measures[:, 8].max(), high=0.75)}"
+    )
+    summary += (
+        f"; supported there: {criterion_text(measures[:, 9].max(), high=0.05)}; warned of: "
+        f"{criterion_text(measures[:, 11].min(), low=1)}"
+    )
     return (
         f"\n\nStudy 2 where |Y| < 1.5, {options.seeds} data sets\n\n"
         + table(["", "mean", "largest"], lines)
         + "\n\n"
-        + told
+        + summary
     )
 
 

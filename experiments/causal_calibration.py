@@ -1,5 +1,5 @@
-"""How often bands of effects across studies hold the truth: causal data fusion (chapter 4 of Chau 2023), on
-designs whose truth is known.
+"""The coverage of bands of effects across studies: causal data fusion (chapter 4 of Chau 2023), on designs
+whose truth is known.
 
     python experiments/causal_calibration.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT]
 
@@ -24,7 +24,7 @@ import warnings
 import numpy as np
 import pandas as pd
 from _causal_worlds import DESIGNS
-from _figures import COLOURS, arguments, chosen, finish, panels, table, within
+from _figures import COLOURS, arguments, chosen, criterion_text, finish, panels, table
 
 import riesz
 
@@ -33,17 +33,17 @@ FIRST_SEED = 700_000
 
 
 def measured(make, n, m, seeds, draws):
-    """By data set coverage at the levels, mean standard deviation, and mean squared error."""
-    found = []
+    """Coverage at the levels, mean standard deviation, and mean squared error of each data set."""
+    measures = []
     for seed in range(seeds):
-        studies, how, truth = make(np.random.default_rng(FIRST_SEED + seed), n, m)
-        asked = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
-        fusion = riesz.CausalFusion(treatment="x", outcome="t", draws=draws, random_state=seed, **how)
-        effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(asked)
-        off = effect.mean - truth(asked)
-        held = [np.mean(np.abs(off) < score * effect.sd) for score in LEVELS.values()]
-        found.append([*held, effect.sd.mean(), np.mean(off**2)])
-    return np.array(found)
+        studies, design, truth = make(np.random.default_rng(FIRST_SEED + seed), n, m)
+        treatments = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
+        fusion = riesz.CausalFusion(treatment="x", outcome="t", draws=draws, random_state=seed, **design)
+        effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(treatments)
+        errors = effect.mean - truth(treatments)
+        coverage = [np.mean(np.abs(errors) < score * effect.sd) for score in LEVELS.values()]
+        measures.append([*coverage, effect.sd.mean(), np.mean(errors**2)])
+    return np.array(measures)
 
 
 if __name__ == "__main__":
@@ -55,13 +55,15 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore", UserWarning)
     figure, (axis,) = panels(1)
     lines = []
-    for place, name in enumerate(own for own in DESIGNS if not options.parts or own in options.parts):
+    for place, name in enumerate(
+        design for design in DESIGNS if not options.parts or design in options.parts
+    ):
         make, n, m = DESIGNS[name]
         start = time.process_time()
-        found = measured(make, n, m, seeds, options.draws)
+        measures = measured(make, n, m, seeds, options.draws)
         seconds = (time.process_time() - start) / seeds
-        mean, error = found.mean(axis=0), found[:, 2].std() / np.sqrt(seeds)
-        held = f"{within(mean[2], low=0.9)}; {within(mean[1], low=0.72)}"
+        mean, error = measures.mean(axis=0), measures[:, 2].std() / np.sqrt(seeds)
+        criteria = f"{criterion_text(mean[2], low=0.9)}; {criterion_text(mean[1], low=0.72)}"
         cells = [
             f"{mean[0]:.2f}",
             f"{mean[1]:.2f}",
@@ -69,10 +71,10 @@ if __name__ == "__main__":
             f"{mean[3]:.2f}",
             f"{np.sqrt(mean[4]):.2f}",
         ]
-        lines.append([name, f"{n}, {m}", *cells, f"{seconds:.2f}", held])
+        lines.append([name, f"{n}, {m}", *cells, f"{seconds:.2f}", criteria])
         print(*lines[-1], sep="  ", flush=True)
-        for colour, (level, own) in zip(COLOURS, zip(LEVELS, mean)):
-            axis.plot(own, place, "o", color=colour, label=f"{level} %" if place == 0 else None)
+        for colour, (level, coverage) in zip(COLOURS, zip(LEVELS, mean)):
+            axis.plot(coverage, place, "o", color=colour, label=f"{level} %" if place == 0 else None)
     for colour, level in zip(COLOURS, LEVELS):
         axis.axvline(level / 100, color=colour, linewidth=0.8)
     axis.set_yticks(range(len(lines)), [line[0] for line in lines], fontsize=7)
@@ -90,5 +92,8 @@ if __name__ == "__main__":
         "seconds",
         "criterion (95 %; 80 %)",
     ]
-    text = f"Coverage of bands of effects, {seeds} data sets each (± standard error), {options.draws} draws of hyper-parameters\n\n"
+    text = (
+        f"Coverage of bands of effects, {seeds} data sets each (± standard error), {options.draws} draws of "
+        f"hyper-parameters\n\n"
+    )
     finish(options, "causal_calibration", figure, text + table(header, lines))

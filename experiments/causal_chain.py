@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 from _bootstrap import bootstrap_of_regressions
 from _causal_worlds import chain as of_even_noise
-from _figures import COLOURS, arguments, chosen, run, table, within
+from _figures import COLOURS, arguments, chosen, criterion_text, run, table
 from _wilcoxon import two_sided
 
 import riesz
@@ -46,16 +46,16 @@ SCORES = {50: 0.674, 80: 1.282, 95: 1.960}
 
 def of_uneven_noise(rng, n, m):
     """The chain with noise of Y that grows with |X|."""
-    studies, how, _ = of_even_noise(rng, n, m)
+    studies, design, _ = of_even_noise(rng, n, m)
     x = studies[0]["x"]
     studies[0]["y"] = 1.2 * x + 0.8 * np.abs(x) * rng.normal(size=n)
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     y = lambda g: 1.2 * g[:, None] + 0.8 * np.abs(g)[:, None] * nodes
-    return studies, how, lambda g: ((np.sin(y(g)) + 0.3 * y(g)) ** 2 + 0.04) @ weights / weights.sum() / 2
+    return studies, design, lambda g: ((np.sin(y(g)) + 0.3 * y(g)) ** 2 + 0.04) @ weights / weights.sum() / 2
 
 
-def share_held(off, sd):
-    return [np.mean(np.abs(off) < score * sd) for score in SCORES.values()]
+def share_held(errors, sd):
+    return [np.mean(np.abs(errors) < score * sd) for score in SCORES.values()]
 
 
 def shown(mean, error):
@@ -67,32 +67,36 @@ def chain(options, axes):
     for place, (world, make) in enumerate(
         {"noise the same everywhere": of_even_noise, "noise that grows": of_uneven_noise}.items()
     ):
-        found = {}
+        measures = {}
         for seed in range(options.seeds):
-            studies, how, truth = make(np.random.default_rng(FIRST_SEED + seed), 100, 100)
-            asked = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
+            studies, design, truth = make(np.random.default_rng(FIRST_SEED + seed), 100, 100)
+            treatments = np.linspace(*np.quantile(studies[0]["x"], [0.025, 0.975]), 41)
             pairs = [tuple(study.values()) for study in studies]
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", draws=options.draws, random_state=seed, **how
+                treatment="x", outcome="t", draws=options.draws, random_state=seed, **design
             )
-            effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(asked)
+            effect = fusion.fit([pd.DataFrame(study) for study in studies]).effect(treatments)
             ways = {"riesz": (effect.mean, effect.sd)}
             for name, points in {
                 "bootstrap of three regressions": 25,
                 "bootstrap, one put into the other": 1,
             }.items():
-                ways[name] = bootstrap_of_regressions(pairs, asked, 200, np.random.default_rng(seed), points)
+                ways[name] = bootstrap_of_regressions(
+                    pairs, treatments, 200, np.random.default_rng(seed), points
+                )
             for name, (mean, sd) in ways.items():
-                off = mean - truth(asked)
-                found.setdefault(name, []).append([*share_held(off, sd), sd.mean(), np.sqrt(np.mean(off**2))])
-        for colour, (name, own) in zip(COLOURS, found.items()):
-            own = np.array(own)
-            mean, error = own.mean(axis=0), own.std(axis=0) / np.sqrt(len(own))
-            p = "" if name == "riesz" else f"{two_sided(own[:, 4] - np.array(found['riesz'])[:, 4]):.2g}"
-            met = (
-                within(mean[2], low=0.9)
+                errors = mean - truth(treatments)
+                measures.setdefault(name, []).append(
+                    [*share_held(errors, sd), sd.mean(), np.sqrt(np.mean(errors**2))]
+                )
+        for colour, (name, runs) in zip(COLOURS, measures.items()):
+            runs = np.array(runs)
+            mean, error = runs.mean(axis=0), runs.std(axis=0) / np.sqrt(len(runs))
+            p = "" if name == "riesz" else f"{two_sided(runs[:, 4] - np.array(measures['riesz'])[:, 4]):.2g}"
+            criterion = (
+                criterion_text(mean[2], low=0.9)
                 if name == "riesz"
-                else f"riesz {within(np.mean(found['riesz'], axis=0)[4], high=float(round(mean[4], 3)))}"
+                else f"riesz {criterion_text(np.mean(measures['riesz'], axis=0)[4], high=float(round(mean[4], 3)))}"
             )
             lines.append(
                 [
@@ -102,7 +106,7 @@ def chain(options, axes):
                     f"{mean[3]:.2f}",
                     shown(mean[4], error[4]),
                     p,
-                    met,
+                    criterion,
                 ]
             )
             axes[0].plot(
@@ -135,7 +139,7 @@ def problem(rng):
 
 
 def extend(options, axes):
-    asked = np.linspace(-1.28, 1.28, 9)
+    treatments = np.linspace(-1.28, 1.28, 9)
     errors, advised, sureness = [], [], []
     for seed in range(options.problems):
         first, second, n, m, truth = problem(np.random.default_rng(FIRST_SEED + 1000 + seed))
@@ -145,16 +149,16 @@ def extend(options, axes):
                 treatment="x", outcome="t", randomized=True, draws=options.draws, random_state=seed
             )
             model = fusion.fit([first.head(n + more_first), second.head(m + more_second)])
-            return model, np.log(np.sqrt(np.mean((model.effect(asked).mean - truth(asked)) ** 2)))
+            return model, np.log(np.sqrt(np.mean((model.effect(treatments).mean - truth(treatments)) ** 2)))
 
         model, before = extended(0, 0)
         added, followed, asides = np.zeros(2, int), [], []
         for _ in range(3):
-            worth = np.array(list(model.worth(asked).values()))
-            asides.append(worth)
-            added[worth.argmax()] += 20
-            model, own = extended(*added)
-            followed.append(own)
+            gains = np.array(list(model.worth(treatments).values()))
+            asides.append(gains)
+            added[gains.argmax()] += 20
+            model, log_errors = extended(*added)
+            followed.append(log_errors)
         best = asides[0].argmax()
         advised.append(best == 0)
         sureness.append(abs(np.log(asides[0][0] / asides[0][1])))
@@ -163,21 +167,21 @@ def extend(options, axes):
         errors.append([*line, followed[2], extended(30, 30)[1], extended(*other)[1], extended(*once)[1]])
     errors, sureness = np.array(errors), np.array(sureness)
     lines = []
-    halves = {
+    subsets = {
         "all": np.full(len(sureness), True),
         "where the advice is clearer than by the median": sureness > np.median(sureness),
     }
-    for which, kept in halves.items():
+    for which, kept in subsets.items():
         for budget, columns in {20: [1, 2, 3, 1], 60: [4, 5, 6, 7]}.items():
-            own = errors[kept][:, columns]
-            less = own[:, 0] - own[:, 1]
-            at = [f"{np.exp(mean):.3f}" for mean in [errors[kept, 0].mean(), *own.mean(axis=0)]]
+            log_errors = errors[kept][:, columns]
+            less = log_errors[:, 0] - log_errors[:, 1]
+            means = [f"{np.exp(mean):.3f}" for mean in [errors[kept, 0].mean(), *log_errors.mean(axis=0)]]
             compared = [
                 shown(less.mean(), less.std() / np.sqrt(len(less))),
                 f"{two_sided(less):.2g}",
-                f"{two_sided(own[:, 0] - own[:, 2]):.2g}",
+                f"{two_sided(log_errors[:, 0] - log_errors[:, 2]):.2g}",
             ]
-            lines.append([which, str(budget), *at, *compared])
+            lines.append([which, str(budget), *means, *compared])
     less = (errors[:, 1] - errors[:, 2] + errors[:, 4] - errors[:, 5]) / 2
     p = two_sided(less)
     axes[1].hist(less, bins=30, color=COLOURS[0])
@@ -195,20 +199,26 @@ def extend(options, axes):
         "p",
         "p against the other study",
     ]
-    text = f"\n\nWhich study to extend, {options.problems} problems, first study 1 in {np.mean(advised):.0%} (geometric means of root mean squared errors)\n\n"
-    below = f"{shown(less.mean(), less.std() / np.sqrt(len(less)))}; below 0: {within(float(less.mean()), high=0)}; p = {p:.2g}: {within(p, high=0.01)}"
+    text = (
+        f"\n\nWhich study to extend, {options.problems} problems, first study 1 in {np.mean(advised):.0%} "
+        f"(geometric means of root mean squared errors)\n\n"
+    )
+    below = (
+        f"{shown(less.mean(), less.std() / np.sqrt(len(less)))}; below 0: "
+        f"{criterion_text(float(less.mean()), high=0)}; p = {p:.2g}: {criterion_text(p, high=0.01)}"
+    )
     return text + table(header, lines) + "\n\nboth budgets, log error by advice less by halves: " + below
 
 
 def shapley_of_two(value, doses, background):
     """Interventional values of two players, (rows, 2), of
     ``value`` of their columns, with absent ones as in ``background``."""
-    one, other = (np.broadcast_arrays(doses[:, k][:, None], background[:, k][None, :]) for k in (0, 1))
+    player, other = (np.broadcast_arrays(doses[:, k][:, None], background[:, k][None, :]) for k in (0, 1))
     empty = value(background[:, 0], background[:, 1]).mean()
-    first, second = value(one[0], other[1]).mean(axis=1), value(one[1], other[0]).mean(axis=1)
-    both = value(doses[:, 0], doses[:, 1])
-    half = (both - first - second + empty) / 2
-    return np.column_stack([first - empty + half, second - empty + half])
+    first, second = value(player[0], other[1]).mean(axis=1), value(player[1], other[0]).mean(axis=1)
+    full = value(doses[:, 0], doses[:, 1])
+    half_interaction = (full - first - second + empty) / 2
+    return np.column_stack([first - empty + half_interaction, second - empty + half_interaction])
 
 
 DOSES = np.array([[-1.0, -0.5], [-0.5, 1.0], [0.0, 0.0], [0.5, -1.0], [1.0, 0.5]])
@@ -217,7 +227,7 @@ DOSES = np.array([[-1.0, -0.5], [-0.5, 1.0], [0.0, 0.0], [0.5, -1.0], [1.0, 0.5]
 def explain(options, axes):
     graph = "z -> a; z -> b; z -> y; a -> y; b -> y; y -> t"
     two = "z -> a; z -> b; z -> p; z -> q; a -> p; b -> q; p -> t; q -> t"
-    found, through, sizes = [], [], []
+    measures, mediator_measures, sizes = [], [], []
     for seed in range(options.seeds):
         rng, n = np.random.default_rng(FIRST_SEED + 2000 + seed), 150
         z, e = rng.normal(size=n), lambda: rng.normal(size=n)
@@ -236,28 +246,28 @@ def explain(options, axes):
         led = lambda a, b: a + b / 2 + a * b / 2
         effect = lambda a, b: np.exp(-(0.49 + 0.09) / 2) * np.sin(led(a, b)) + 0.3 * led(a, b)
         true = shapley_of_two(effect, DOSES, np.column_stack([a, b]))
-        off = why.values - true
-        whole = model.effect(pd.DataFrame(DOSES, columns=["a", "b"]))
-        found.append(
+        errors = why.values - true
+        fitted_effect = model.effect(pd.DataFrame(DOSES, columns=["a", "b"]))
+        measures.append(
             [
-                *share_held(off, why.sd),
+                *share_held(errors, why.sd),
                 why.sd.mean(),
-                np.mean(off**2),
-                *share_held(whole.mean - effect(*DOSES.T), whole.sd),
-                whole.sd.mean(),
+                np.mean(errors**2),
+                *share_held(fitted_effect.mean - effect(*DOSES.T), fitted_effect.sd),
+                fitted_effect.sd.mean(),
             ]
         )
         sizes.append(true.std())
         p, q = a + z / 2 + 0.2 * e(), b / 2 + z / 2 + 0.2 * e()
         ps, qs = rng.uniform(-3, 3, n), rng.uniform(-2.5, 2.5, n)
-        of = lambda p, q: np.sin(2 * p) + 0.5 * p * q
+        outcome_of = lambda p, q: np.sin(2 * p) + 0.5 * p * q
         fusion = riesz.CausalFusion(
             two, treatment=["a", "b"], outcome="t", draws=options.draws, random_state=seed
         )
         model = fusion.fit(
             [
                 pd.DataFrame({"a": a, "b": b, "z": z, "p": p, "q": q}),
-                pd.DataFrame({"p": ps, "q": qs, "t": of(ps, qs) + 0.3 * e()}),
+                pd.DataFrame({"p": ps, "q": qs, "t": outcome_of(ps, qs) + 0.3 * e()}),
             ]
         )
         shares = model.explain_mediators(pd.DataFrame(DOSES, columns=["a", "b"]))
@@ -265,24 +275,24 @@ def explain(options, axes):
         true = np.array(
             [
                 shapley_of_two(
-                    of,
+                    outcome_of,
                     np.column_stack(
-                        [one + fixed[0] / 2 + 0.2 * fixed[1], other / 2 + fixed[0] / 2 + 0.2 * fixed[2]]
+                        [dose + fixed[0] / 2 + 0.2 * fixed[1], other / 2 + fixed[0] / 2 + 0.2 * fixed[2]]
                     ),
                     np.column_stack([ps, qs]),
                 ).mean(axis=0)
-                for one, other in DOSES
+                for dose, other in DOSES
             ]
         )
-        through.append(
+        mediator_measures.append(
             [
                 np.mean((shares.values - true) ** 2),
                 np.var(true),
                 np.abs(shares.values.sum(axis=1) + shares.base_values - shares.mean).max(),
             ]
         )
-    found, through = np.array(found), np.array(through)
-    mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(len(found))
+    measures, mediator_measures = np.array(measures), np.array(mediator_measures)
+    mean, error = measures.mean(axis=0), measures.std(axis=0) / np.sqrt(len(measures))
     rows = [
         [
             "values of two treatments",
@@ -290,7 +300,7 @@ def explain(options, axes):
             f"{mean[3]:.3f}",
             f"{np.sqrt(mean[4]):.3f}",
             f"{np.mean(sizes):.3f}",
-            within(mean[2], low=0.9, high=0.99),
+            criterion_text(mean[2], low=0.9, high=0.99),
         ],
         [
             "the effect itself",
@@ -306,8 +316,8 @@ def explain(options, axes):
             "",
             "",
             "",
-            f"{np.sqrt(through[:, 0].mean()):.3f}",
-            f"{np.sqrt(through[:, 1].mean()):.3f}",
+            f"{np.sqrt(mediator_measures[:, 0].mean()):.3f}",
+            f"{np.sqrt(mediator_measures[:, 1].mean()):.3f}",
             "",
         ],
     ]
@@ -329,7 +339,7 @@ def explain(options, axes):
     return (
         f"\n\nFive doses explained, {options.seeds} data sets\n\n"
         + table(header, rows)
-        + f"\n\nValues of mediators and base value add up to the effect to {through[:, 2].max():.1g}."
+        + f"\n\nValues of mediators and base value add up to the effect to {mediator_measures[:, 2].max():.1g}."
     )
 
 

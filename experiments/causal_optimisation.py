@@ -1,5 +1,5 @@
-"""How many trials of treatments find the best one: causal Bayesian optimisation (chapter 4 of Chau 2023,
-figures 4.7, 4.8 and B.3).
+"""The number of trials of treatments until the best one is found: causal Bayesian optimisation (chapter 4 of
+Chau 2023, figures 4.7, 4.8 and B.3).
 
     python experiments/causal_optimisation.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT] [--middle]
 
@@ -29,7 +29,7 @@ from _figures import COLOURS, arguments, chosen, finish, panels, table
 import riesz
 
 FIRST_SEED = 800_000
-MOST = 20
+MAX_TRIALS = 20
 PRIORS = ["effect", "imp", "bayesime", "rank-one", "cbo", "none", "random"]
 
 
@@ -52,8 +52,10 @@ def healthcare(noisy):
         age, bmi, aspirin, noise = people(rng, n)
         statin = logistic(-13 + 0.1 * age + 0.2 * bmi + noisy * rng.normal(size=n))
         psa, ys = psa_of(age, bmi, statin, aspirin, noise), rng.uniform(2, 10, m)
-        many = people(np.random.default_rng(0), 20_000)
-        truth = lambda g: np.array([3.476 + 0.302 * psa_of(*many[:2], v, *many[2:]).mean() for v in g])
+        population = people(np.random.default_rng(0), 20_000)
+        truth = lambda g: np.array(
+            [3.476 + 0.302 * psa_of(*population[:2], v, *population[2:]).mean() for v in g]
+        )
         first = {"x": statin, "age": age, "bmi": bmi, "y": psa}
         return (
             [first, {"y": ys, "t": 3.476 + 0.302 * ys + 0.3 * rng.standard_t(3.5, m)}],
@@ -73,25 +75,27 @@ WORLDS = {name: DESIGNS[name] for name in ["front door", "two modes", "one mode"
 
 
 def tried(make, n, m, seed, draws, outside):
-    """By prior what is missing to the best after each trial, as a share of the range of the effect."""
+    """The share of the range of the effect that is missing to the best after each trial, by prior."""
     rng = np.random.default_rng(FIRST_SEED + seed)
-    studies, how, truth = make(rng, n, m)
+    studies, design, truth = make(rng, n, m)
     grid = np.linspace(*np.quantile(studies[0]["x"], [outside, 1 - outside]), 201)
     values = truth(grid)
     lacking = (values.max() - values) / np.ptp(values)
     order = rng.permutation(201)
-    model = riesz.CausalFusion(treatment="x", outcome="t", draws=draws, random_state=seed, **how)
+    model = riesz.CausalFusion(treatment="x", outcome="t", draws=draws, random_state=seed, **design)
     model.fit([pd.DataFrame(study) for study in studies])
-    found = {"random": np.minimum.accumulate(lacking[order[:MOST]])}
+    regrets = {"random": np.minimum.accumulate(lacking[order[:MAX_TRIALS]])}
     for prior in PRIORS[:-1]:
         model.reset()
         places = [order[0]]
-        while len(places) < MOST and lacking[places].min() > 0.01:
+        while len(places) < MAX_TRIALS and lacking[places].min() > 0.01:
             model.observe(grid[places[-1]], values[places[-1]], sd=0.0)
             dose = model.suggest(candidates=grid, minimize=False, prior=prior).treatments["x"][0]
             places.append(int(np.argmin(np.abs(grid - dose))))
-        found[prior] = np.minimum.accumulate(np.pad(lacking[places], (0, MOST - len(places)), mode="edge"))
-    return found
+        regrets[prior] = np.minimum.accumulate(
+            np.pad(lacking[places], (0, MAX_TRIALS - len(places)), mode="edge")
+        )
+    return regrets
 
 
 if __name__ == "__main__":
@@ -104,7 +108,7 @@ if __name__ == "__main__":
     options = arguments(__doc__, (chosen(WORLDS), parser))
     seeds = options.seeds or (100 if options.full else 10)
     warnings.simplefilter("ignore", UserWarning)
-    names = [own for own in WORLDS if not options.parts or own in options.parts]
+    names = [world for world in WORLDS if not options.parts or world in options.parts]
     figure, axes = panels(len(names))
     lines = []
     for axis, name in zip(axes, names):
@@ -112,18 +116,21 @@ if __name__ == "__main__":
         cells = []
         for place, prior in enumerate(PRIORS):
             missing = np.array([run[prior] for run in runs])
-            trials = 1 + np.minimum((missing > 0.01).sum(axis=1), MOST - 1)
+            trials = 1 + np.minimum((missing > 0.01).sum(axis=1), MAX_TRIALS - 1)
             cells.append(
                 f"{trials.mean():.1f} ± {trials.std() / np.sqrt(seeds):.1f} ({missing[:, 2].mean():.2f})"
             )
             colour = COLOURS[place % len(COLOURS)]
             style = "--" if place >= len(COLOURS) else "-"
-            axis.plot(np.arange(1, MOST + 1), missing.mean(axis=0), style, color=colour, label=prior)
+            axis.plot(np.arange(1, MAX_TRIALS + 1), missing.mean(axis=0), style, color=colour, label=prior)
         lines.append([name, *cells])
         print(*lines[-1], sep=" | ", flush=True)
         axis.set_title(name, fontsize=9)
         axis.set_xlabel("trials")
     axes[0].set_ylabel("missing share of the range")
     axes[0].legend(fontsize=7)
-    text = f"Trials until within 1 % of the range (best after 3), {seeds} data sets each, {options.draws} draws of hyper-parameters{', middle 95 %' * options.middle}\n\n"
+    text = (
+        f"Trials until within 1 % of the range (best after 3), {seeds} data sets each, {options.draws} "
+        f"draws of hyper-parameters{', middle 95 %' * options.middle}\n\n"
+    )
     finish(options, "causal_optimisation", figure, text + table(["world", *PRIORS], lines))

@@ -35,7 +35,7 @@ import warnings
 import numpy as np
 import pandas as pd
 from _causal_worlds import DESIGNS, simple_outcome
-from _figures import COLOURS, arguments, chosen, run, table, within
+from _figures import COLOURS, arguments, chosen, criterion_text, run, table
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -46,30 +46,30 @@ import riesz
 FIRST_SEED = 720_000
 
 
-def summed(found):
-    """By method from pairs of errors and standard deviations, a list a data set: RMSE, its standard error,
-    coverage at 95 %, its standard error."""
+def summed(runs_by_method):
+    """Summary of each method from pairs of errors and standard deviations, one a data set: RMSE, its standard
+    error, coverage at 95 %, its standard error, and the mean standard deviation."""
     lines = {}
-    for name, runs in found.items():
-        squares = np.array([np.mean(off**2) for off, _ in runs])
-        held = np.array([np.mean(np.abs(off) < 1.96 * sd) for off, sd in runs])
+    for name, runs in runs_by_method.items():
+        squares = np.array([np.mean(errors**2) for errors, _ in runs])
+        coverage = np.array([np.mean(np.abs(errors) < 1.96 * sd) for errors, sd in runs])
         rmse, count = np.sqrt(squares.mean()), np.sqrt(len(runs))
         lines[name] = (
             rmse,
             squares.std() / count / 2 / rmse,
-            held.mean(),
-            held.std() / count,
+            coverage.mean(),
+            coverage.std() / count,
             np.mean([sd.mean() for _, sd in runs]),
         )
     return lines
 
 
-def told(line):
-    rmse, of_rmse, held, of_held, sd = line
-    return [f"{rmse:.2f} ± {of_rmse:.2f}", f"{held:.2f} ± {of_held:.2f}", f"{sd:.2f}"]
+def cells_of(line):
+    rmse, of_rmse, coverage, of_held, sd = line
+    return [f"{rmse:.2f} ± {of_rmse:.2f}", f"{coverage:.2f} ± {of_held:.2f}", f"{sd:.2f}"]
 
 
-def by_dowhy(x, z, t, asked, base):
+def by_dowhy(x, z, t, treatments, base):
     from dowhy import CausalModel
 
     logging.disable(logging.CRITICAL)
@@ -77,19 +77,19 @@ def by_dowhy(x, z, t, asked, base):
         pd.DataFrame({"x": x, "z": z, "t": t}), treatment="x", outcome="t", common_causes=["z"]
     )
     way = model.identify_effect(proceed_when_unidentifiable=True)
-    found = model.estimate_effect(
+    estimate = model.estimate_effect(
         way,
         method_name="backdoor.linear_regression",
         control_value=0,
         treatment_value=1,
         confidence_intervals=True,
     )
-    low, high = np.ravel(found.get_confidence_intervals())
-    return found.value * (asked - base), (high - low) / 3.92 * np.abs(asked - base)
+    low, high = np.ravel(estimate.get_confidence_intervals())
+    return estimate.value * (treatments - base), (high - low) / 3.92 * np.abs(treatments - base)
 
 
 def by_econml(featurizer):
-    def told(x, z, t, asked, base):
+    def estimate(x, z, t, treatments, base):
         from econml.dml import LinearDML
 
         forest = lambda: RandomForestRegressor(100, min_samples_leaf=5, random_state=0)
@@ -97,12 +97,12 @@ def by_econml(featurizer):
             model_y=forest(), model_t=forest(), treatment_featurizer=featurizer, cv=3, random_state=0
         )
         model.fit(t, x[:, None], W=z[:, None])
-        at = lambda value: {"T0": np.array([[base]]), "T1": np.array([[value]])}
-        mean = [np.ravel(model.effect(**at(value)))[0] for value in asked]
-        ends = [np.ravel(model.effect_interval(**at(value), alpha=0.05)) for value in asked]
+        contrast = lambda value: {"T0": np.array([[base]]), "T1": np.array([[value]])}
+        mean = [np.ravel(model.effect(**contrast(value)))[0] for value in treatments]
+        ends = [np.ravel(model.effect_interval(**contrast(value), alpha=0.05)) for value in treatments]
         return np.array(mean), np.array([(high - low) / 3.92 for low, high in ends])
 
-    return told
+    return estimate
 
 
 PACKAGES = {
@@ -120,34 +120,34 @@ def joint(options, axes):
         for name, (module, method) in PACKAGES.items()
         if importlib.util.find_spec(module) is not None
     }
-    asked, base, text = np.linspace(-1, 3, 41), 1.0, ""
+    treatments, base, text = np.linspace(-1, 3, 41), 1.0, ""
     for axis, (world, of_x) in zip(axes, {"narrow": 0.5, "narrow, X with noise 1.5": 1.5}.items()):
         contrasts, levels, seconds, supported = {}, {}, {}, []
         for seed in range(options.seeds):
             rng = np.random.default_rng(FIRST_SEED + seed)
-            studies, how, truth = DESIGNS["narrow"][0](rng, 500, 250, of_x=of_x)
+            studies, design, truth = DESIGNS["narrow"][0](rng, 500, 250, of_x=of_x)
             x, z, y = (studies[0][name] for name in "xzy")
             t = simple_outcome(y) + 0.5 * rng.normal(size=500)
-            effect, contrast = truth(asked), truth(asked) - truth(np.array([base]))
+            effect, contrast = truth(treatments), truth(treatments) - truth(np.array([base]))
             before = time.process_time()
             fusion = riesz.CausalFusion(
-                treatment="x", outcome="t", draws=options.draws, random_state=seed, **how
+                treatment="x", outcome="t", draws=options.draws, random_state=seed, **design
             )
             fusion.fit([pd.DataFrame(studies[0]).head(250), pd.DataFrame(studies[1])])
-            whole, less = fusion.effect(asked), fusion.effect(asked, baseline=base)
+            effects, less = fusion.effect(treatments), fusion.effect(treatments, baseline=base)
             seconds.setdefault("riesz", []).append(time.process_time() - before)
             contrasts.setdefault("riesz", []).append((less.mean - contrast, less.sd))
-            levels.setdefault("riesz", []).append((whole.mean - effect, whole.sd))
-            supported.append(whole.support)
+            levels.setdefault("riesz", []).append((effects.mean - effect, effects.sd))
+            supported.append(effects.support)
             if seed == 0:
-                axis.plot(asked, contrast, "k--", linewidth=0.9, label="truth")
-                axis.plot(asked, less.mean, color=COLOURS[0], label="riesz, 95 % band")
-                axis.fill_between(asked, *less.interval(), color=COLOURS[0], alpha=0.25)
+                axis.plot(treatments, contrast, "k--", linewidth=0.9, label="truth")
+                axis.plot(treatments, less.mean, color=COLOURS[0], label="riesz, 95 % band")
+                axis.fill_between(treatments, *less.interval(), color=COLOURS[0], alpha=0.25)
                 axis.set_title(f"{world}: effect less that of 1", fontsize=9)
             for colour, (name, method) in zip(COLOURS[1:], rivals.items()):
                 before = time.process_time()
                 places = np.quantile(x, (np.arange(100) + 0.5) / 100)
-                mean, sd = method(x, z, t, np.concatenate([asked, places]), base)
+                mean, sd = method(x, z, t, np.concatenate([treatments, places]), base)
                 seconds.setdefault(name, []).append(time.process_time() - before)
                 contrasts.setdefault(name, []).append((mean[:41] - contrast, sd[:41]))
                 # What packages take for granted, a treatment that does the same to all, makes this the effect
@@ -156,29 +156,36 @@ def joint(options, axes):
                     (t.mean() + mean[:41] - mean[41:].mean() - effect, sd[:41])
                 )
                 if seed == 0:
-                    axis.plot(asked, mean[:41], color=colour, linewidth=0.9, label=name)
+                    axis.plot(treatments, mean[:41], color=colour, linewidth=0.9, label=name)
         axis.legend(fontsize=6)
-        lines, whole = summed(contrasts), summed(levels)
+        lines, effects = summed(contrasts), summed(levels)
         rows = [
             [
                 name,
-                *told(line),
-                told(whole[name])[0],
-                told(whole[name])[1] if name == "riesz" else "",
+                *cells_of(line),
+                cells_of(effects[name])[0],
+                cells_of(effects[name])[1] if name == "riesz" else "",
                 f"{np.mean(seconds[name]):.1f}",
             ]
             for name, line in lines.items()
         ]
         kept = np.array(supported)
-        off, sd = (np.array([run[k] for run in levels["riesz"]])[kept] for k in (0, 1))
-        least = min([np.inf, *(lines[name][0] for name in rivals)])
-        met = f"\n\nerror of riesz: {within(lines['riesz'][0], high=float(round(least, 3)))}; coverage: {within(lines['riesz'][2], low=0.9)}"
-        met += f"; {kept.mean():.0%} of its effects have support, and of these the error is {np.sqrt(np.mean(off**2)):.2f}, and intervals hold {np.mean(np.abs(off) < 1.96 * sd):.2f}"
+        errors, sd = (np.array([run[k] for run in levels["riesz"]])[kept] for k in (0, 1))
+        best_rival = min([np.inf, *(lines[name][0] for name in rivals)])
+        criteria = (
+            f"\n\nerror of riesz: {criterion_text(lines['riesz'][0], high=float(round(best_rival, 3)))}; "
+            f"coverage: {criterion_text(lines['riesz'][2], low=0.9)}"
+        )
+        criteria += (
+            f"; {kept.mean():.0%} of its effects have support, and of these the error is "
+            f"{np.sqrt(np.mean(errors**2)):.2f}, and intervals hold "
+            f"{np.mean(np.abs(errors) < 1.96 * sd):.2f}"
+        )
         header = ["method", "RMSE of differences", "95 %", "mean sd", "RMSE of effects", "95 %", "seconds"]
         text += (
             f"\n\n{world}: 500 joint rows against 250 and 250 unlinked ones, {options.seeds} data sets\n\n"
             + table(header, rows)
-            + met
+            + criteria
         )
     return text
 
@@ -204,15 +211,15 @@ def of_b(grid):
     """E[Y | do(B)]."""
     e = np.random.default_rng(0).normal(size=(6, 100_000))
     a = np.cos(e[1] ** 2 + e[2] + e[3])
-    of = lambda c: np.cos(np.exp(-c) / 10 + e[4]).mean() + np.sin(a + c / 10 + e[5]).mean()
-    return np.array([of(np.exp(-b) + e[0]) for b in grid])
+    outcome = lambda c: np.cos(np.exp(-c) / 10 + e[4]).mean() + np.sin(a + c / 10 + e[5]).mean()
+    return np.array([outcome(np.exp(-b) + e[0]) for b in grid])
 
 
 def by_regression(data, grid, c):
     kernel = ConstantKernel(1) * RBF([1.0, 1.0], (1e-1, 1e3)) + WhiteKernel(1.0)
-    inputs, spread = data[["c", "d"]].to_numpy(), data.y.std()
+    inputs, scale = data[["c", "d"]].to_numpy(), data.y.std()
     model = GaussianProcessRegressor(kernel, n_restarts_optimizer=3, random_state=0)
-    model.fit(inputs, (data.y - data.y.mean()) / spread)
+    model.fit(inputs, (data.y - data.y.mean()) / scale)
     fixed = np.quantile(c, (np.arange(20) + 0.5) / 20)
     mean, cov = model.predict(
         np.column_stack([np.tile(fixed, len(grid)), np.repeat(grid, 20)]), return_cov=True
@@ -220,7 +227,7 @@ def by_regression(data, grid, c):
     cov = cov.reshape(len(grid), 20, len(grid), 20).mean(
         axis=(1, 3)
     ) - model.kernel_.k2.noise_level / 20 * np.eye(len(grid))
-    return data.y.mean() + spread * mean.reshape(-1, 20).mean(axis=1), spread * np.sqrt(
+    return data.y.mean() + scale * mean.reshape(-1, 20).mean(axis=1), scale * np.sqrt(
         np.maximum(np.diag(cov), 0)
     )
 
@@ -238,15 +245,15 @@ def rival(options, axes):
             ("Dance and Bloem-Reddy, stored runs", 0.16, 0.95),
         ],
     }
-    fusion = lambda seed, **how: riesz.CausalFusion(
-        outcome="t", draws=options.draws, random_state=seed, **how
+    fusion = lambda seed, **design: riesz.CausalFusion(
+        outcome="t", draws=options.draws, random_state=seed, **design
     )
     text = ""
     for axis, (task, theirs) in zip(axes[2:], published.items()):
         hundred = task.endswith("100 rows")
         truth, c = of_d(grid) if hundred else (of_b(grid), None)
         seeds = options.seeds if hundred else options.large
-        found, supported, before = {}, {}, time.process_time()
+        results, supported, before = {}, {}, time.process_time()
         for seed in range(seeds):
             data = sample(np.random.default_rng(FIRST_SEED + 1000 + seed), 100 if hundred else 500)
             again = pd.DataFrame({"y": data.y, "t": data.y})
@@ -265,44 +272,49 @@ def rival(options, axes):
                 first = data[["b", "d", "c"]].assign(d_of_both=data.d)
                 second = pd.DataFrame({"c": data.c, "d_of_both": data.d, "t": data.y})
                 linked = fusion(seed, treatment=["b", "d"], randomized=True).fit([first, second])
-                own = {
+                effects = {
                     "riesz, by the back door": door,
                     "riesz, (B, D) to (C, D) to Y": linked.effect({"b": 0 * grid, "d": grid}),
                 }
                 ways["regression, C as it truly is"] = by_regression(data, grid, c)
             else:
-                own = {
+                effects = {
                     "riesz, by the front door": fusion(seed, treatment="b", front_door="c")
                     .fit([data, again])
                     .effect(grid)
                 }
-            for name, effect in own.items():
+            for name, effect in effects.items():
                 ways[name] = effect.mean, effect.sd
                 supported.setdefault(name, []).append(
                     [effect.support[inside].mean(), effect.support[~inside].mean()]
                 )
             for name, (mean, sd) in ways.items():
-                found.setdefault(name, []).append((mean - truth, sd))
+                results.setdefault(name, []).append((mean - truth, sd))
             if seed == 0:
                 axis.plot(grid, truth, "k--", linewidth=0.9, label="truth")
-                for colour, (name, effect) in zip(COLOURS, own.items()):
+                for colour, (name, effect) in zip(COLOURS, effects.items()):
                     axis.plot(grid, effect.mean, color=colour, label=name)
                     axis.fill_between(grid, *effect.interval(), color=colour, alpha=0.2)
                 axis.set_title(task, fontsize=9)
                 axis.legend(fontsize=7)
         seconds = (time.process_time() - before) / seeds
-        near = summed({name: [(off[inside], sd[inside]) for off, sd in runs] for name, runs in found.items()})
-        far, least = summed(found), min(error for _, error, _ in theirs)
-        rows = [[name, f"{error:.2f}", f"{held:.2f}", "", "", "", "", "", ""] for name, error, held in theirs]
+        near = summed(
+            {name: [(errors[inside], sd[inside]) for errors, sd in runs] for name, runs in results.items()}
+        )
+        far, smallest_error = summed(results), min(error for _, error, _ in theirs)
+        rows = [
+            [name, f"{error:.2f}", f"{coverage:.2f}", "", "", "", "", "", ""]
+            for name, error, coverage in theirs
+        ]
         for name, line in near.items():
             shares = np.mean(supported[name], axis=0) if name in supported else None
-            told_shares = ["", ""] if shares is None else [f"{share:.2f}" for share in shares]
-            met = (
+            share_cells = ["", ""] if shares is None else [f"{share:.2f}" for share in shares]
+            criteria = (
                 ""
                 if shares is None
-                else f"{within(line[2], low=0.9)}; {within(line[0], high=round(1.1 * least, 3))}; {within(float(shares[1]), high=0)}"
+                else f"{criterion_text(line[2], low=0.9)}; {criterion_text(line[0], high=round(1.1 * smallest_error, 3))}; {criterion_text(float(shares[1]), high=0)}"
             )
-            rows.append([name, *told(line), *told(far[name])[:2], *told_shares, met])
+            rows.append([name, *cells_of(line), *cells_of(far[name])[:2], *share_cells, criteria])
         header = [
             "method",
             "RMSE within 2.5",

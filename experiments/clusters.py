@@ -55,8 +55,8 @@ def simulate(rng, clusters, density, coins=False, shift=1.0):
     )
     utility = utility.reshape(ITEMS, clusters, clusters)
     left, right = np.triu_indices(ITEMS, 1)
-    met = rng.random(len(left)) < density
-    left, right = left[met], right[met]
+    compared = rng.random(len(left)) < density
+    left, right = left[compared], right[compared]
     low, high = np.minimum(kind[left], kind[right]), np.maximum(kind[left], kind[right])
     won = utility[left, low, high] > utility[right, low, high]
     if coins:
@@ -72,24 +72,24 @@ def mirrored(model, x, train, won, test):
 
 
 def predicted(rng, clusters, density):
-    """Of each method the accuracy and the log loss; and how much larger the evidence of a utility is than the
+    """Accuracy and log loss of each method; and how much larger the evidence of a utility is than the
     generalised model's."""
     x, duels, won, _ = simulate(rng, clusters, density)
     order = rng.permutation(len(duels))
     train, test = np.split(order, [round(0.7 * len(order))])
-    found, evidence = {}, {}
+    probabilities, evidence = {}, {}
     for kind in ("generalised", "utility", "nested"):
         model = riesz.PreferenceClassifier(kind, kernel=KERNEL).fit(x, duels[train], outcome=won[train])
-        found[kind] = model.predict_proba(x[duels[test, 0]], x[duels[test, 1]])[:, 1]
+        probabilities[kind] = model.predict_proba(x[duels[test, 0]], x[duels[test, 1]])[:, 1]
         evidence[kind] = model.log_marginal_likelihood_value_
     kernel = ConstantKernel(4.0) * SklearnRBF(SCALE, (0.1, 100.0))
     gaussian = GaussianProcessClassifier(kernel)
-    found["PAIR-GP"] = mirrored(gaussian, x, duels[train], won[train], duels[test])
-    found["PAIR-LOGREG"] = mirrored(LogisticRegression(), x, duels[train], won[train], duels[test])
+    probabilities["PAIR-GP"] = mirrored(gaussian, x, duels[train], won[train], duels[test])
+    probabilities["PAIR-LOGREG"] = mirrored(LogisticRegression(), x, duels[train], won[train], duels[test])
     truth = won[test]
     scores = {
         name: (((p > 0.5) == truth).mean(), log_loss(truth, p, labels=[0.0, 1.0]))
-        for name, p in found.items()
+        for name, p in probabilities.items()
     }
     return scores, evidence["utility"] - evidence["generalised"]
 
@@ -112,25 +112,25 @@ def share(labels, kind):
 
 
 def clustered(rng, clusters, density, shift=1.0, covariates=True, methods=tuple(METHODS)):
-    """Of each method the share; the number of clusters that the bound chooses, and the share of the mixture
-    with that number."""
+    """The share in the right cluster by each method; the number of clusters that the bound chooses, and the
+    share of the mixture with that number."""
     x, duels, won, kind = simulate(rng, clusters, density, coins=True, shift=shift)
-    found = {}
+    shares = {}
     for method in methods:
-        how = {"method": method, "kernel": KERNEL, "covariates": covariates, "random_state": 0}
-        found[method] = share(
-            riesz.PreferenceClusters(clusters, **how).fit_predict(x, duels, outcome=won), kind
+        settings = {"method": method, "kernel": KERNEL, "covariates": covariates, "random_state": 0}
+        shares[method] = share(
+            riesz.PreferenceClusters(clusters, **settings).fit_predict(x, duels, outcome=won), kind
         )
     free = riesz.PreferenceClusters(max_clusters=4, kernel=KERNEL, covariates=covariates, random_state=0)
     free.fit(x, duels, outcome=won)
-    return found, free.n_clusters_, share(free.labels_, kind)
+    return shares, free.n_clusters_, share(free.labels_, kind)
 
 
 def predict(options, axes):
     runs = 20 if options.full else 4
     names = ["generalised", "utility", "nested", "PAIR-GP", "PAIR-LOGREG"]
     densities = np.round(np.arange(0.1, 0.95, 0.1), 1) if options.full else [0.3, 0.6, 0.9]
-    rows, behind, alone, dense = [], {}, [], {}
+    rows, behind, single_cluster, dense = [], {}, [], {}
     for axis, clusters in zip(axes, [1, 2, 5]):
         curves = []
         for density in densities:
@@ -147,9 +147,11 @@ def predict(options, axes):
             behind[f"L = {clusters}, density {density}"] = np.mean(gaps), np.std(gaps) / np.sqrt(runs - 1)
             dense[clusters] = curves[-1][0] - curves[-1][1]
             if clusters == 1:
-                alone += favours
-            more = f"{np.mean(favours):.1f} ({sum(one > 0 for one in favours)} of {runs})"
-            rows.append([clusters, density, *cells, more, f"{time.perf_counter() - start:.0f}"])
+                single_cluster += favours
+            evidence_cell = (
+                f"{np.mean(favours):.1f} ({sum(difference > 0 for difference in favours)} of {runs})"
+            )
+            rows.append([clusters, density, *cells, evidence_cell, f"{time.perf_counter() - start:.0f}"])
         for j, name in enumerate(names):
             axis.plot(densities, np.array(curves)[:, j], "o-", color=COLOURS[j], label=name, markersize=3)
         axis.set_title(f"accuracy, L = {clusters}", fontsize=10)
@@ -173,14 +175,19 @@ def predict(options, axes):
         rows,
     )
     worst = sorted(behind, key=behind.get, reverse=True)[:3]
-    told = "; ".join(f"{behind[one][0]:.3f} ± {behind[one][1]:.3f} with {one}" for one in worst)
-    text += f"\n\nWhere nested is furthest behind the better of GPGP and PGP, ± standard error: {told}."
-    text += f" With one cluster the evidence is for PGP in {sum(one > 0 for one in alone)} of {len(alone)}."
+    worst_text = "; ".join(
+        f"{behind[setting][0]:.3f} ± {behind[setting][1]:.3f} with {setting}" for setting in worst
+    )
+    text += f"\n\nWhere nested is furthest behind the better of GPGP and PGP, ± standard error: {worst_text}."
+    text += (
+        f" With one cluster the evidence is for PGP in "
+        f"{sum(difference > 0 for difference in single_cluster)} of {len(single_cluster)}."
+    )
     return text + f" With five, dense, GPGP is {dense[5]:+.3f} against PGP.\n"
 
 
 def counted(numbers):
-    """How often which number of clusters was found."""
+    """The frequencies of the numbers of clusters that were found."""
     return ", ".join(f"{number}: {count}" for number, count in sorted(collections.Counter(numbers).items()))
 
 
@@ -196,8 +203,8 @@ def cluster(options, axes):
             ]
             shares = np.array([[shares[method] for method in METHODS] for shares, _, _ in all_runs])
             curves.append(shares.mean(axis=0))
-            cells = [f"{one.mean():.2f} ± {one.std():.2f}" for one in shares.T]
-            found = counted(number for _, number, _ in all_runs)
+            cells = [f"{column.mean():.2f} ± {column.std():.2f}" for column in shares.T]
+            number_counts = counted(number for _, number, _ in all_runs)
             free = np.mean([share for _, _, share in all_runs])
             rows.append(
                 [
@@ -205,7 +212,7 @@ def cluster(options, axes):
                     density,
                     *cells,
                     f"{shares[:, -1].min():.2f}",
-                    found,
+                    number_counts,
                     free,
                     f"{time.perf_counter() - start:.0f}",
                 ]
@@ -218,7 +225,10 @@ def cluster(options, axes):
         axis.set_xlabel("density")
         axis.set_ylim(0.2, 1.02)
     axes[3].legend(fontsize=7, loc="lower center", ncols=2)
-    text = f"\n\nFigure 6.3: share of items in the right cluster, {runs} repetitions; up to 4 clusters where the number is to be found\n\n"
+    text = (
+        f"\n\nFigure 6.3: share of items in the right cluster, {runs} repetitions; up to 4 clusters where "
+        f"the number is to be found\n\n"
+    )
     text += "Published: GPGP-CLUS best except where dense, PR-CLUS worst; the covariates alone not shown.\n\n"
     header = [
         "L",
@@ -230,11 +240,11 @@ def cluster(options, axes):
         "seconds",
     ]
     text += table(header, rows)
-    alone = [
+    numbers = [
         clustered(np.random.default_rng([seed, 1]), 1, 0.6, methods=("covariates",))[1]
         for seed in range(runs)
     ]
-    return text + f"\n\nNumbers found with a single cluster, density .6: {counted(alone)}\n"
+    return text + f"\n\nNumbers found with a single cluster, density .6: {counted(numbers)}\n"
 
 
 def weak(options, axes):
@@ -244,10 +254,13 @@ def weak(options, axes):
         seeds = [np.random.default_rng([seed, 9]) for seed in range(runs)]
         all_runs = [clustered(rng, 2, 0.95, shift=shift, covariates=False)[:2] for rng in seeds]
         shares = np.array([[shares[method] for method in METHODS] for shares, _ in all_runs])
-        cells = [f"{one.mean():.2f} ± {one.std():.2f}" for one in shares.T]
+        cells = [f"{column.mean():.2f} ± {column.std():.2f}" for column in shares.T]
         failed = f"{(shares[:, -1] < 0.75).sum()} of {runs}, worst {shares[:, -1].min():.2f}"
         rows.append([shift, *cells, failed, counted(number for _, number in all_runs)])
-    text = f"\n\nCovariates that tell little of two clusters, density .95, {runs} repetitions; the mixture from duels alone; ours, nothing is published\n\n"
+    text = (
+        f"\n\nCovariates that tell little of two clusters, density .95, {runs} repetitions; the mixture "
+        f"from duels alone; ours, nothing is published\n\n"
+    )
     return (
         text + table(["shift of means", *METHODS.values(), "mixture below .75", "numbers found"], rows) + "\n"
     )

@@ -69,7 +69,10 @@ def main():
         [f"{s:g}", float(importances.mean(axis=0)[i]), *[float(v) for v in mean[i]]]
         for i, s in enumerate(STRENGTHS)
     ]
-    text = f"Error by strength of the penalty on X5 and noise on X5 at test time, n = {n}, mean of {runs} runs\n\n"
+    text = (
+        f"Error by strength of the penalty on X5 and noise on X5 at test time, n = {n}, mean of {runs} "
+        f"runs\n\n"
+    )
     text += table(["λ", "mean abs φ of X5", *[f"σ' = {s:g}" for s in NOISE]], rows)
     finish(options, "covariate_shift", figure, text)
 

@@ -35,7 +35,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, arguments, chosen, run, spread, table, within
+from _figures import COLOURS, arguments, chosen, criterion_text, mean_and_sd, run, table
 from _wilcoxon import signed_rank, tests
 from scipy.stats import spearmanr
 from sklearn.exceptions import ConvergenceWarning
@@ -43,9 +43,9 @@ from sklearn.exceptions import ConvergenceWarning
 import riesz
 from riesz.kernels import RBF, Constant, Matern
 
-SPACE, OTHERS, MEDIATORS = ["lat", "lon"], ["altitude", "clouds", "albedo"], ["lat", "lon", "P"]
-COLUMNS = [*SPACE, *OTHERS]
-BESIDE = ("coarse pixel repeated", "oracle")
+SPACE, COVARIATES, MEDIATORS = ["lat", "lon"], ["altitude", "clouds", "albedo"], ["lat", "lon", "P"]
+COLUMNS = [*SPACE, *COVARIATES]
+REFERENCES = ("coarse pixel repeated", "oracle")
 PUBLISHED = "8.02, 8.25 and 7.40 K (VarGPR, VBAGG, VarCMP), Spearman's correlation .831, .821, .848"
 
 
@@ -55,8 +55,10 @@ def field(rng, lat, lon, scale, features=400):
     w = rng.normal(size=(3, features)) / scale * np.sqrt(3 / np.maximum(rng.chisquare(3, features), 0.05))
     shifts, weights = rng.uniform(0, 2 * np.pi, features), rng.normal(size=features)
     # By parts: of all pixels at once the features are most of the memory.
-    each = [np.cos(part @ w + shifts) @ weights for part in np.array_split(places, len(places) // 20_000 + 1)]
-    return np.sqrt(2 / features) * np.concatenate(each)
+    values = [
+        np.cos(part @ w + shifts) @ weights for part in np.array_split(places, len(places) // 20_000 + 1)
+    ]
+    return np.sqrt(2 / features) * np.concatenate(values)
 
 
 def climate(height, width, block, seed):
@@ -79,60 +81,63 @@ def climate(height, width, block, seed):
     # As in the source pixels at the margin, which fill no block, are left out; a part of the rest may do for
     # exact methods.
     inside = (line < height // block * block) & (column < width // block * block)
-    some = ((line % block % 4 == 2) & (column % block % 4 == 2))[inside]
+    is_sampled = ((line % block % 4 == 2) & (column % block % 4 == 2))[inside]
     rows, truth, pressure = rows[inside].reset_index(drop=True), truth[inside], pressure[inside]
     means = rows.assign(P=pressure, T=truth).groupby("bag", as_index=False)[[*MEDIATORS, "T"]].mean()
-    return rows, means, truth, some, rng
+    return rows, means, truth, is_sampled, rng
 
 
-def kernel(table, space, others):
+def kernel(table, space, covariates):
     """The published one, its length scales the standard deviations of the columns."""
     scales = table.std(ddof=0)
     parts = [Constant(1.0) * Matern(scales[space].tolist(), nu=1.5, columns=space)]
-    return parts[0] + Constant(1.0) * RBF(scales[others].tolist(), columns=others)
+    return parts[0] + Constant(1.0) * RBF(scales[covariates].tolist(), columns=covariates)
 
 
 def methods(large):
-    """What the processes are called, how they are made, and which fine pixels they see: all, a part, or a
-    part for tuning and then all."""
-    both = {"": {}, ", averaged": {"average": True}}
-    exact = {f"S-CMP{what}": how for what, how in both.items()}
+    """The processes by name: how each is made, and which fine pixels it sees: all, a part, or a part for
+    tuning and then all."""
+    variants = {"": {}, ", averaged": {"average": True}}
+    exact = {f"S-CMP{suffix}": settings for suffix, settings in variants.items()}
     exact |= {
-        f"S-CMP, regression certain{what}": {"mediation_noise": 0.0, **how} for what, how in both.items()
+        f"S-CMP, regression certain{suffix}": {"mediation_noise": 0.0, **settings}
+        for suffix, settings in variants.items()
     }
     exact |= {"CMP as published": {"operator": "mediated", "published": True, "mediator_examples": "rows"}}
     exact |= {"pseudo": {"operator": "pseudo"}}
-    exact |= {f"two-sided{what}": {"operator": "two-sided", **how} for what, how in both.items()}
+    exact |= {
+        f"two-sided{suffix}": {"operator": "two-sided", **settings} for suffix, settings in variants.items()
+    }
     exact |= {"oracle": {"operator": "matched"}}
     if not large:
-        return {name: (how, "all") for name, how in exact.items()}
-    found = {"oracle, 800 points": ({"operator": "matched", "inducing": 800}, "all")}
-    found["S-CMP, 800 points"] = {"inducing": 800}, "all"
-    found["S-CMP, 200 points, 7,056 pixels"] = {"inducing": 200}, "part"
-    found["S-CMP, tuned by the last, 800 points"] = {"inducing": 200}, "both"
+        return {name: (settings, "all") for name, settings in exact.items()}
+    selected = {"oracle, 800 points": ({"operator": "matched", "inducing": 800}, "all")}
+    selected["S-CMP, 800 points"] = {"inducing": 800}, "all"
+    selected["S-CMP, 200 points, 7,056 pixels"] = {"inducing": 200}, "part"
+    selected["S-CMP, tuned by the last, 800 points"] = {"inducing": 200}, "both"
     # Averages of so many targets take longer than they are worth.
-    alone = {name: how for name, how in exact.items() if "averaged" not in name}
-    return found | {f"{name}, 7,056 pixels": (how, "part") for name, how in alone.items()}
+    unaveraged = {name: settings for name, settings in exact.items() if "averaged" not in name}
+    return selected | {f"{name}, 7,056 pixels": (settings, "part") for name, settings in unaveraged.items()}
 
 
-def learnt(rows, means, own, how):
-    """The process of ``rows`` of the bags ``own``, and of the temperatures of the others; the oracle's of
-    their own."""
-    asked = {"bag": "bag", "target": "T"}
-    start = {"kernel": kernel(rows, SPACE, OTHERS)}
-    if how.get("operator") == "matched":
-        bags = means.loc[own, ["bag", "T"]]
+def learnt(rows, means, has_rows, settings):
+    """The process of ``rows`` of the bags that ``has_rows`` marks, and of the temperatures of the others; the
+    oracle's of their own."""
+    roles = {"bag": "bag", "target": "T"}
+    start = {"kernel": kernel(rows, SPACE, COVARIATES)}
+    if settings.get("operator") == "matched":
+        bags = means.loc[has_rows, ["bag", "T"]]
     else:
-        bags, asked["mediators"] = means.assign(T=means["T"].mask(own)), MEDIATORS
+        bags, roles["mediators"] = means.assign(T=means["T"].mask(has_rows)), MEDIATORS
         start["mediator_kernel"] = kernel(means, SPACE, ["P"])
-    model = riesz.AggregateGaussianProcess(**{"average": False, "random_state": 0, **start, **how})
-    return model.fit(rows, bags, **asked)
+    model = riesz.AggregateGaussianProcess(**{"average": False, "random_state": 0, **start, **settings})
+    return model.fit(rows, bags, **roles)
 
 
 def kept(model):
-    """How a process is made that keeps the hyper-parameters of another, through 800 points."""
-    how = {"kernel": model.kernel_, "alpha": model.noise_, "mediator_kernel": model.mediator_kernel_}
-    return how | {
+    """The settings of a process that keeps the hyper-parameters of another, through 800 points."""
+    settings = {"kernel": model.kernel_, "alpha": model.noise_, "mediator_kernel": model.mediator_kernel_}
+    return settings | {
         "mediator_ridge": model.mediator_ridge_,
         "normalize_y": False,
         "optimizer": None,
@@ -140,11 +145,11 @@ def kept(model):
     }
 
 
-def scored(found, truth, known):
+def scored(prediction, truth, known):
     """Error at all pixels and at those whose coarse pixel has a temperature, coverage, and Spearman's
     correlation."""
-    mean, sd = found
-    error = lambda where: float(np.sqrt(np.mean((mean - truth)[where] ** 2)) / truth.std())
+    mean, sd = prediction
+    error = lambda region: float(np.sqrt(np.mean((mean - truth)[region] ** 2)) / truth.std())
     return [
         error(slice(None)),
         error(known),
@@ -154,61 +159,65 @@ def scored(found, truth, known):
 
 
 def compared(options, axis, title, size, seeds, large=False):
-    found, draws = {}, []
+    results, draws = {}, []
     for seed in range(seeds):
-        rows, means, truth, some, rng = climate(*size, seed)
-        own = np.zeros(len(means), bool)
-        own[rng.permutation(len(means))[: len(means) // 2]] = True
-        known = ~own[rows.bag]
+        rows, means, truth, is_sampled, rng = climate(*size, seed)
+        has_rows = np.zeros(len(means), bool)
+        has_rows[rng.permutation(len(means))[: len(means) // 2]] = True
+        known = ~has_rows[rows.bag]
         flat = means["T"].to_numpy()[rows.bag]
-        found.setdefault("coarse pixel repeated", []).append(
+        results.setdefault("coarse pixel repeated", []).append(
             [np.nan, scored((flat, 0), truth, known)[1], np.nan, np.nan, 0.0]
         )
-        for name, (how, which) in methods(large).items():
+        for name, (settings, which) in methods(large).items():
             start = time.process_time()
-            model = learnt(rows[~known if which == "all" else ~known & some], means, own, how)
+            model = learnt(rows[~known if which == "all" else ~known & is_sampled], means, has_rows, settings)
             if which == "both":
-                model = learnt(rows[~known], means, own, kept(model))
+                model = learnt(rows[~known], means, has_rows, kept(model))
             parts = np.array_split(np.arange(len(rows)), len(rows) // 20_000 + 1)
-            each = [model.predict(rows.iloc[part], return_std=True) for part in parts]
-            score = scored([np.concatenate(values) for values in zip(*each)], truth, known)
-            found.setdefault(name, []).append([*score, time.process_time() - start])
+            predictions = [model.predict(rows.iloc[part], return_std=True) for part in parts]
+            score = scored([np.concatenate(values) for values in zip(*predictions)], truth, known)
+            results.setdefault(name, []).append([*score, time.process_time() - start])
             if model.effective_draws_ is not None:
                 draws.append(model.effective_draws_)
             if large:
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
                 print(
                     name,
-                    *(f"{value:.3f}" for value in found[name][-1]),
+                    *(f"{value:.3f}" for value in results[name][-1]),
                     f"peak so far {peak:.2f} GiB",
                     flush=True,
                 )
-    scores = {name: np.array(own) for name, own in found.items()}
+    scores = {name: np.array(runs) for name, runs in results.items()}
     repeated, oracle = (
-        float(np.mean(next(own for name, own in scores.items() if name.startswith(of))[:, 1]))
-        for of in BESIDE
+        float(np.mean(next(runs for name, runs in scores.items() if name.startswith(prefix))[:, 1]))
+        for prefix in REFERENCES
     )
     lines = []
-    for name, own in scores.items():
+    for name, runs in scores.items():
         cells = [
-            "" if np.isnan(column).all() else spread(column) if seeds > 1 else float(column[0])
-            for column in own.T[:4]
+            "" if np.isnan(column).all() else mean_and_sd(column) if seeds > 1 else float(column[0])
+            for column in runs.T[:4]
         ]
-        _, error, coverage = (float(np.mean(column)) for column in own.T[:3])
-        told = (
-            f"error {within(error, high=round(repeated, 3))}"
-            if oracle < repeated and not name.startswith(BESIDE)
+        _, error, coverage = (float(np.mean(column)) for column in runs.T[:3])
+        criterion = (
+            f"error {criterion_text(error, high=round(repeated, 3))}"
+            if oracle < repeated and not name.startswith(REFERENCES)
             else ""
         )
         if name.startswith("two-sided") or name == "S-CMP, averaged":
-            told += f"; coverage {within(coverage, low=0.85)}"
-        lines.append([name, *cells, f"{np.mean(own[:, 4]):.1f}", told])
+            criterion += f"; coverage {criterion_text(coverage, low=0.85)}"
+        lines.append([name, *cells, f"{np.mean(runs[:, 4]):.1f}", criterion])
     places = np.arange(len(scores))
-    axis.barh(places, [np.mean(own[:, 1]) for own in scores.values()], color=COLOURS[0], height=0.6)
+    axis.barh(places, [np.mean(runs[:, 1]) for runs in scores.values()], color=COLOURS[0], height=0.6)
     axis.set_yticks(places, list(scores), fontsize=6)
     axis.invert_yaxis()
     axis.set_title(f"error where temperatures are known, {title}", fontsize=8)
-    text = f"\n\n{title}: {len(rows):,} pixels in {len(means)} blocks of {size[2]}², {seeds} seed{'s' * (seeds > 1)} (± standard deviation); standard deviation of the last truth {truth.std():.1f}\n\n"
+    text = (
+        f"\n\n{title}: {len(rows):,} pixels in {len(means)} blocks of {size[2]}², {seeds} "
+        f"seed{'s' * (seeds > 1)} (± standard deviation); standard deviation of the last truth "
+        f"{truth.std():.1f}\n\n"
+    )
     header = [
         "method",
         "error, all pixels",
@@ -220,12 +229,15 @@ def compared(options, axis, title, size, seeds, large=False):
     ]
     text += table(header, lines) + "\n"
     if draws:
-        text += f"\nDraws of hyper-parameters, 64 each, are worth {np.median(draws):.1f} of their posterior's own (median; least {min(draws):.1f}).\n"
+        text += (
+            f"\nDraws of hyper-parameters, 64 each, are worth {np.median(draws):.1f} of their posterior's "
+            f"own (median; least {min(draws):.1f}).\n"
+        )
     if options.tests and seeds > 1:
-        everywhere = {name: own[:, 0] for name, own in scores.items() if name != "coarse pixel repeated"}
+        everywhere = {name: runs[:, 0] for name, runs in scores.items() if name != "coarse pixel repeated"}
         text += signed_rank(everywhere, f"errors at all pixels, {title}")
         text += signed_rank(
-            {name: own[:, 1] for name, own in scores.items()},
+            {name: runs[:, 1] for name, runs in scores.items()},
             f"errors where coarse pixels are known, {title}",
         )
     return text

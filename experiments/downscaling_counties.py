@@ -27,7 +27,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, HERE, arguments, chosen, run, spread, table, within
+from _figures import COLOURS, FOLDER, arguments, chosen, criterion_text, mean_and_sd, run, table
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
@@ -36,8 +36,8 @@ import riesz
 from riesz.kernels import RBF, Constant, Matern
 
 SPACE = ["longitude", "latitude"]
-OTHERS = {"EVI": "EVI_04-07", "rain": "pr_04-07", "temperature": "tmmx_04-07"}
-COLUMNS = [*SPACE, *OTHERS.values()]
+COVARIATES = {"EVI": "EVI_04-07", "rain": "pr_04-07", "temperature": "tmmx_04-07"}
+COLUMNS = [*SPACE, *COVARIATES.values()]
 TRUE_SCALES = {"longitude": 0.5, "latitude": 0.5, "EVI_04-07": 1.0, "pr_04-07": 1.5, "tmmx_04-07": 2.0}
 FOLDS = {}
 
@@ -46,10 +46,10 @@ def read(options):
     """Pixels, counties, and of the pixels the parts of the truth."""
     pixels = pd.read_csv(options.data / "example_features.csv")[["key", *COLUMNS]]
     counties = pd.read_csv(options.data / "synthetic_yields.csv").sort_values("key", ignore_index=True)
-    own = (pixels[COLUMNS] - pixels[COLUMNS].mean()) / pixels[COLUMNS].std(ddof=0)
-    squares = own**2 * pd.Series(TRUE_SCALES)
+    standardised = (pixels[COLUMNS] - pixels[COLUMNS].mean()) / pixels[COLUMNS].std(ddof=0)
+    squares = standardised**2 * pd.Series(TRUE_SCALES)
     true = pd.DataFrame(
-        {"space": squares[SPACE].sum(axis=1)} | {name: squares[column] for name, column in OTHERS.items()}
+        {"space": squares[SPACE].sum(axis=1)} | {name: squares[column] for name, column in COVARIATES.items()}
     )
     return pixels, counties, true
 
@@ -58,7 +58,7 @@ def kernel(pixels):
     scales = pixels[COLUMNS].std(ddof=0)
     space = Constant(1.0) * Matern(scales[SPACE].tolist(), nu=1.5, columns=SPACE)
     return space + sum(
-        Constant(1.0) * RBF(float(scales[column]), columns=[column]) for column in OTHERS.values()
+        Constant(1.0) * RBF(float(scales[column]), columns=[column]) for column in COVARIATES.values()
     )
 
 
@@ -135,13 +135,18 @@ def yields(options, axes):
     ]
     criteria = {"error": (-np.inf, 0.8), "coverage": (0.9, 0.98), "seconds": (-np.inf, 10)}
     lines = []
-    for name, (score, told) in zip(names, published.items()):
-        line = [name, *told]
+    for name, (score, published_cells) in zip(names, published.items()):
+        line = [name, *published_cells]
         for scores in ways.values():
-            met = within(float(np.mean(scores[score])), *criteria[score]) if score in criteria else ""
-            line += [spread(scores[score]), met]
+            criterion = (
+                criterion_text(float(np.mean(scores[score])), *criteria[score]) if score in criteria else ""
+            )
+            line += [mean_and_sd(scores[score]), criterion]
         lines.append(line)
-    text = f"\n\nCounties not learnt from, {len(folds(options))} folds (± standard deviation over folds; published ± standard error)\n\n"
+    text = (
+        f"\n\nCounties not learnt from, {len(folds(options))} folds (± standard deviation over folds; "
+        f"published ± standard error)\n\n"
+    )
     header = [
         "",
         "VBAgg",
@@ -154,7 +159,7 @@ def yields(options, axes):
 
 def parts(options, axes):
     pixels, _, true = read(options)
-    groups = {"space": SPACE} | {name: [column] for name, column in OTHERS.items()}
+    groups = {"space": SPACE} | {name: [column] for name, column in COVARIATES.items()}
     correlations, fields, seconds = {name: [] for name in groups}, [], []
     for fold in folds(options):
         model, truth, _, _ = learnt(options, fold)
@@ -163,15 +168,15 @@ def parts(options, axes):
         fields.append(np.corrcoef(model.predict(pixels.iloc[unseen]), true.iloc[unseen].sum(axis=1))[0, 1])
         background = pixels.iloc[rng.choice(len(pixels), 200, replace=False)][COLUMNS]
         start = time.perf_counter()
-        found = riesz.Explainer(model, background, groups=groups)(pixels.iloc[unseen][COLUMNS])
+        explanation = riesz.Explainer(model, background, groups=groups)(pixels.iloc[unseen][COLUMNS])
         seconds.append(time.perf_counter() - start)
         for j, name in enumerate(groups):
             part = true[name].to_numpy()[unseen]
-            correlations[name].append(np.corrcoef(found.values[:, j], part)[0, 1])
+            correlations[name].append(np.corrcoef(explanation.values[:, j], part)[0, 1])
             if fold == 0:
                 axes[1].plot(
                     part - true[name].loc[background.index].mean(),
-                    found.values[:, j],
+                    explanation.values[:, j],
                     ".",
                     color=COLOURS[j],
                     markersize=1,
@@ -184,12 +189,15 @@ def parts(options, axes):
     axes[1].set_title("exact Shapley value at pixels, first fold", fontsize=9)
     axes[1].legend(fontsize=7, markerscale=6)
     low = {"rain": 0.99, "EVI": 0.95, "temperature": 0.95}
-    lines = [["map", spread(fields), within(np.mean(fields), low=0.95)]]
+    lines = [["map", mean_and_sd(fields), criterion_text(np.mean(fields), low=0.95)]]
     lines += [
-        [name, spread(own), within(np.mean(own), low=low[name]) if name in low else ""]
-        for name, own in correlations.items()
+        [name, mean_and_sd(values), criterion_text(np.mean(values), low=low[name]) if name in low else ""]
+        for name, values in correlations.items()
     ]
-    text = f"\n\nCorrelation with the truth at pixels of counties not learnt from; not published. The last fold's values of {len(unseen)} pixels take {seconds[-1]:.1f} s\n\n"
+    text = (
+        f"\n\nCorrelation with the truth at pixels of counties not learnt from; not published. The last "
+        f"fold's values of {len(unseen)} pixels take {seconds[-1]:.1f} s\n\n"
+    )
     return text + table(["", "correlation", "criterion"], lines) + "\n"
 
 
@@ -201,7 +209,7 @@ def main():
     parser.add_argument(
         "--data",
         type=pathlib.Path,
-        default=HERE.parent.parent / "shared" / "data" / "counties",
+        default=FOLDER.parent.parent / "shared" / "data" / "counties",
         help="folder of the two files",
     )
     options = arguments(__doc__, (chosen(PARTS), parser))

@@ -29,7 +29,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, arguments, chosen, run, spread, table, within
+from _figures import COLOURS, arguments, chosen, criterion_text, mean_and_sd, run, table
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 from scipy.special import gammaln
@@ -72,40 +72,40 @@ def tiny(options, axes):
     normal = 0.5 * np.linalg.slogdet(inverse)[1]
     laplace = posterior(mode) + normal - 0.5 * np.linalg.slogdet(hessian)[1]
     rng = np.random.default_rng(0)
-    half = np.linalg.cholesky(1.3 * np.linalg.inv(hessian))
+    factor = np.linalg.cholesky(1.3 * np.linalg.inv(hessian))
     draws = rng.normal(size=(400_000, 5))
-    f = mode + draws @ half.T
+    f = mode + draws @ factor.T
     rates = np.exp(f) @ sums.T
     log = counts @ np.log(rates).T - rates.sum(axis=1) - gammaln(counts + 1).sum()
     log = log - 0.5 * np.einsum("ni,ij,nj->n", f - mean, inverse, f - mean) + normal
-    log = log + 0.5 * (draws**2).sum(axis=1) + np.log(np.diag(half)).sum()
+    log = log + 0.5 * (draws**2).sum(axis=1) + np.log(np.diag(factor)).sum()
     weights = np.exp(log - log.max())
     truth = float(np.log(weights.mean()) + log.max())
-    off = float(weights.std() / weights.mean() / np.sqrt(len(weights)))
+    standard_error = float(weights.std() / weights.mean() / np.sqrt(len(weights)))
 
     def bound(theta):
         m, lower = theta[:5], np.zeros((5, 5))
         lower[np.tril_indices(5)] = theta[5:]
         cov = lower @ lower.T
-        told = (
+        log_likelihood = (
             counts @ np.log(sums @ np.exp(m))
             - (sums @ np.exp(m + 0.5 * np.diag(cov))).sum()
             - gammaln(counts + 1).sum()
         )
         apart = np.trace(inverse @ cov) + (m - mean) @ inverse @ (m - mean) - 5 + np.linalg.slogdet(kernel)[1]
-        return -(told - 0.5 * (apart - np.linalg.slogdet(cov + 1e-12 * np.eye(5))[1]))
+        return -(log_likelihood - 0.5 * (apart - np.linalg.slogdet(cov + 1e-12 * np.eye(5))[1]))
 
     start = np.r_[mode, np.linalg.cholesky(np.linalg.inv(hessian))[np.tril_indices(5)]]
     vbagg = -minimize(bound, start, method="BFGS").fun
     rows = pd.DataFrame({"x": x, "bag": bag, "people": people})
-    own = riesz.AggregateCountProcess(Constant(0.9) * RBF(0.8), prior_mean=mean, optimizer=None)
-    own.fit(rows, pd.Series(counts), bag="bag", weight="people")
-    found = own.log_marginal_likelihood_value_
+    process = riesz.AggregateCountProcess(Constant(0.9) * RBF(0.8), prior_mean=mean, optimizer=None)
+    process.fit(rows, pd.Series(counts), bag="bag", weight="people")
+    evidence = process.log_marginal_likelihood_value_
     lines = [
-        [f"quadrature (importance draws, ± {off:.4f})", truth, ""],
-        ["Laplace, expected information (riesz)", found, within(abs(found - truth), high=0.1)],
-        ["Laplace, second derivatives", laplace, within(abs(laplace - truth), high=0.1)],
-        ["variational bound (VBAGG)", vbagg, within(vbagg, high=truth + 4 * off)],
+        [f"quadrature (importance draws, ± {standard_error:.4f})", truth, ""],
+        ["Laplace, expected information (riesz)", evidence, criterion_text(abs(evidence - truth), high=0.1)],
+        ["Laplace, second derivatives", laplace, criterion_text(abs(laplace - truth), high=0.1)],
+        ["variational bound (VBAGG)", vbagg, criterion_text(vbagg, high=truth + 4 * standard_error)],
     ]
     return (
         "\n\nLogarithm of the evidence of two counts of five rows\n\n"
@@ -114,20 +114,20 @@ def tiny(options, axes):
     )
 
 
-def rolled(options, seed, each):
-    """Points in bags of ``each`` by height, and their rates."""
+def rolled(options, seed, size):
+    """Points in bags of ``size`` by height, and their rates."""
     rng = np.random.default_rng(seed)
     count = 1500 if options.full else 600
     t = 1.5 * np.pi * (1 + 2 * rng.random(count))
     x = np.column_stack([t * np.cos(t), 21 * rng.random(count), t * np.sin(t)])
     x, f = (x - x.mean(axis=0)) / x.std(axis=0), (t - t.mean()) / t.std()
-    bag = np.argsort(np.argsort(x[:, 2])) // each
+    bag = np.argsort(np.argsort(x[:, 2])) // size
     rows = pd.DataFrame(x, columns=COLUMNS).assign(bag=bag)
     cases = pd.Series(np.exp(f)).groupby(bag).sum()
     return rows, pd.DataFrame({"bag": cases.index, "cases": rng.poisson(cases)}), np.exp(f)
 
 
-def told(model, rows, rates):
+def error_and_coverage(model, rows, rates):
     """Error of the rates, and the share of these within intervals."""
     low, high = model.predict_quantiles(rows, [0.025, 0.975]).T
     return float(np.sqrt(np.mean((model.predict(rows) - rates) ** 2))), float(
@@ -138,12 +138,12 @@ def told(model, rows, rates):
 def roll(options, axes):
     lines = []
     count = options.seeds or (10 if options.full else 3)
-    for each in [5, 10, 25, 50]:
+    for size in [5, 10, 25, 50]:
         errors, centroids, covered, left_out = [], [], [], []
         for seed in range(count):
-            rows, bags, rates = rolled(options, seed, each)
-            own = riesz.AggregateCountProcess(random_state=0).fit(rows, bags, bag="bag", target="cases")
-            error, inside = told(own, rows, rates)
+            rows, bags, rates = rolled(options, seed, size)
+            process = riesz.AggregateCountProcess(random_state=0).fit(rows, bags, bag="bag", target="cases")
+            error, inside = error_and_coverage(process, rows, rates)
             means = (
                 rows.groupby("bag", as_index=False)
                 .mean()
@@ -153,18 +153,20 @@ def roll(options, axes):
             of_means.fit(means, bags, bag="bag", target="cases", weight="points")
             errors.append(error)
             covered.append(inside)
-            left_out.append(own.left_out_.coverage)
-            centroids.append(told(of_means, rows, rates)[0])
-        better = "" if each < 10 else within(np.mean(errors), high=round(float(np.mean(centroids)), 3))
+            left_out.append(process.left_out_.coverage)
+            centroids.append(error_and_coverage(of_means, rows, rates)[0])
+        better = (
+            "" if size < 10 else criterion_text(np.mean(errors), high=round(float(np.mean(centroids)), 3))
+        )
         lines.append(
             [
-                each,
-                spread(errors),
-                spread(centroids),
+                size,
+                mean_and_sd(errors),
+                mean_and_sd(centroids),
                 better,
-                spread(covered),
-                within(np.mean(covered), 0.9, 0.98),
-                spread(left_out),
+                mean_and_sd(covered),
+                criterion_text(np.mean(covered), 0.9, 0.98),
+                mean_and_sd(left_out),
             ]
         )
     places = [line[0] for line in lines]
@@ -227,27 +229,27 @@ def raster(options, axes):
         rows, rates = pixels(rng, side, districts)
         bags = counted(rng, rows, rates)
         start = time.perf_counter()
-        own = riesz.AggregateCountProcess(random_state=0).fit(
+        process = riesz.AggregateCountProcess(random_state=0).fit(
             rows, bags, bag="district", target="cases", weight="people"
         )
         seconds = time.perf_counter() - start
-        error, inside = told(own, rows, rates)
-        found = own.predict(rows)
+        error, inside = error_and_coverage(process, rows, rates)
+        estimate = process.predict(rows)
         people = rows.people.groupby(rows.district).sum()
         raw = (bags.set_index("district").cases / people).reindex(rows.district).to_numpy()
-        same = lambda v: float(np.corrcoef(np.log(np.maximum(v, 1e-6)), np.log(rates))[0, 1])
+        log_correlation = lambda v: float(np.corrcoef(np.log(np.maximum(v, 1e-6)), np.log(rates))[0, 1])
         line = [
             districts,
             len(rows),
-            same(found),
-            same(raw),
+            log_correlation(estimate),
+            log_correlation(raw),
             inside,
-            within(inside, 0.9, 0.98),
-            own.left_out_.coverage,
+            criterion_text(inside, 0.9, 0.98),
+            process.left_out_.coverage,
             f"{seconds:.0f} s",
         ]
         lines.append(line)
-        for axis, values, title in [(axes[1], rates, "true rates"), (axes[2], found, "rates found")]:
+        for axis, values, title in [(axes[1], rates, "true rates"), (axes[2], estimate, "rates found")]:
             axis.imshow(np.log(values).reshape(side, side), origin="lower", cmap="viridis")
             axis.set_title(f"{title}, {districts} districts (log)", fontsize=9)
             axis.grid(visible=False)
@@ -265,7 +267,7 @@ def raster(options, axes):
 
 
 def mediated(options, axes):
-    found = {}
+    results = {}
     count = options.seeds or (10 if options.full else 3)
     for seed in range(count):
         rng = np.random.default_rng(seed)
@@ -274,9 +276,9 @@ def mediated(options, axes):
         coarse = rows.groupby("district")[["v1", "v2", "v3"]].mean()
         bags = bags.join(coarse + rng.normal(0, 0.05, coarse.shape), on="district")
         bags["people"] = rows.people.groupby(rows.district).sum().reindex(bags.district).to_numpy()
-        own = bags.district.isin(rng.permutation(bags.district)[: len(bags) // 2])
-        seen = rows[rows.district.isin(bags.district[own])]
-        how = {
+        has_rows = bags.district.isin(rng.permutation(bags.district)[: len(bags) // 2])
+        seen = rows[rows.district.isin(bags.district[has_rows])]
+        roles = {
             "bag": "district",
             "target": "cases",
             "weight": "people",
@@ -284,20 +286,20 @@ def mediated(options, axes):
             "total": "people",
         }
         for name, parts in {
-            "half mediated": bags.assign(cases=bags.cases.mask(own)),
+            "half mediated": bags.assign(cases=bags.cases.mask(has_rows)),
             "half mediated, the other half matched": bags,
-            "half matched alone": bags[own],
+            "half matched alone": bags[has_rows],
         }.items():
-            given = {
+            used_roles = {
                 key: value
-                for key, value in how.items()
+                for key, value in roles.items()
                 if name != "half matched alone" or key not in ("mediators", "total")
             }
-            model = riesz.AggregateCountProcess(random_state=0).fit(seen, parts, **given)
+            model = riesz.AggregateCountProcess(random_state=0).fit(seen, parts, **used_roles)
             apart = np.log(model.predict(rows)) - np.log(rates)
             error = float(np.sqrt(np.mean((apart - apart.mean()) ** 2)) / np.log(rates).std())
-            found.setdefault(name, []).append((error, told(model, rows, rates)[1]))
-    lines = [[name, *(spread(column) for column in np.array(each).T)] for name, each in found.items()]
+            results.setdefault(name, []).append((error, error_and_coverage(model, rows, rates)[1]))
+    lines = [[name, *(mean_and_sd(column) for column in np.array(runs).T)] for name, runs in results.items()]
     header = ["counts", "error of log rates, over their spread", "coverage"]
     return f"\n\nMediated counts, {count} seeds; not published\n\n" + table(header, lines) + "\n"
 
@@ -306,9 +308,9 @@ PARTS = {"tiny": tiny, "roll": roll, "raster": raster, "mediated": mediated}
 
 
 if __name__ == "__main__":
-    own = argparse.ArgumentParser(add_help=False)
-    own.add_argument("--seeds", type=int, help="how many")
-    options = arguments(__doc__, (chosen(PARTS), own))
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--seeds", type=int, help="how many")
+    options = arguments(__doc__, (chosen(PARTS), parser))
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
     run(PARTS, options, "downscaling_counts", 3, "# Counts of bags\n")

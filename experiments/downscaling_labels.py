@@ -24,7 +24,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, HERE, arguments, chosen, run, spread, table, within
+from _figures import COLOURS, FOLDER, arguments, chosen, criterion_text, mean_and_sd, run, table
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF as SklearnRBF
@@ -37,7 +37,7 @@ import riesz
 from riesz.kernels import RBF
 
 GROUP = ["occupation", "workclass", "origin"]
-EACH = 25
+GROUP_SIZE = 25
 
 
 def persons(options):
@@ -61,7 +61,7 @@ def persons(options):
     frame = pd.DataFrame(columns).astype(float)
     frame = (frame - frame.mean()) / frame.std()
     frame = frame.assign(group=adult.groupby(GROUP).ngroup(), high=(adult.income == ">50K").astype(float))
-    return frame[frame.groupby("group").group.transform("size") >= EACH], list(columns)
+    return frame[frame.groupby("group").group.transform("size") >= GROUP_SIZE], list(columns)
 
 
 def regression(x, y, query):
@@ -73,42 +73,42 @@ def regression(x, y, query):
 
 def labels(options, axes):
     frame, columns = persons(options)
-    found, fresh, covered, worth = {}, {}, [], []
+    training, fresh, covered, effective_draws = {}, {}, [], []
     for seed in range(20 if options.full else 2):
-        some = frame.groupby("group").sample(EACH, random_state=seed)
-        rest = frame.drop(some.index)
-        rates = some.groupby("group").high.mean()
+        sample = frame.groupby("group").sample(GROUP_SIZE, random_state=seed)
+        remaining = frame.drop(sample.index)
+        rates = sample.groupby("group").high.mean()
         model = riesz.AggregateGaussianProcess(random_state=seed)
-        model.fit(some[[*columns, "group"]], rates.rename("rate").reset_index(), bag="group", target="rate")
+        model.fit(sample[[*columns, "group"]], rates.rename("rate").reset_index(), bag="group", target="rate")
         covered.append(model.left_out_.coverage)
-        worth.append(model.effective_draws_)
-        means = some.groupby("group")[columns].mean()
+        effective_draws.append(model.effective_draws_)
+        means = sample.groupby("group")[columns].mean()
         known = LogisticRegression()
-        inside = cross_val_predict(known, some[columns], some.high, cv=5, method="predict_proba")[:, 1]
-        known.fit(some[columns], some.high)
-        both = pd.concat([some, rest])
+        inside = cross_val_predict(known, sample[columns], sample.high, cv=5, method="predict_proba")[:, 1]
+        known.fit(sample[columns], sample.high)
+        everyone = pd.concat([sample, remaining])
         scores = {
-            "from shares": model.predict(both),
-            "the group's share": both.group.map(rates).to_numpy(),
-            "mean persons": regression(means.to_numpy(), rates.to_numpy(), both[columns].to_numpy()),
-            "from persons' incomes": np.concatenate([inside, known.predict_proba(rest[columns])[:, 1]]),
+            "from shares": model.predict(everyone),
+            "the group's share": everyone.group.map(rates).to_numpy(),
+            "mean persons": regression(means.to_numpy(), rates.to_numpy(), everyone[columns].to_numpy()),
+            "from persons' incomes": np.concatenate([inside, known.predict_proba(remaining[columns])[:, 1]]),
         }
         for name, score in scores.items():
-            found.setdefault(name, []).append(roc_auc_score(some.high, score[: len(some)]))
-            fresh.setdefault(name, []).append(roc_auc_score(rest.high, score[len(some) :]))
-    places = np.arange(len(found))
-    for j, (who, scores) in enumerate([("the 25 persons", found), ("others", fresh)]):
-        own = list(scores.values())
+            training.setdefault(name, []).append(roc_auc_score(sample.high, score[: len(sample)]))
+            fresh.setdefault(name, []).append(roc_auc_score(remaining.high, score[len(sample) :]))
+    places = np.arange(len(training))
+    for j, (who, scores) in enumerate([("the 25 persons", training), ("others", fresh)]):
+        aucs = list(scores.values())
         axes[0].bar(
             places + 0.4 * j - 0.2,
-            np.mean(own, axis=1),
+            np.mean(aucs, axis=1),
             0.38,
-            yerr=np.std(own, axis=1),
+            yerr=np.std(aucs, axis=1),
             color=COLOURS[j],
             label=who,
         )
     axes[0].legend(fontsize=7)
-    axes[0].set_xticks(places, [name.replace(" ", "\n", 1) for name in found], fontsize=7)
+    axes[0].set_xticks(places, [name.replace(" ", "\n", 1) for name in training], fontsize=7)
     axes[0].set_ylim(0.5, 1.0)
     axes[0].set_title("AUC of persons' incomes", fontsize=9)
     measured = {
@@ -117,14 +117,22 @@ def labels(options, axes):
         "mean persons": ".873, .857",
         "from persons' incomes": ".887",
     }
-    text = f"\n\nAUC of persons' incomes, {frame.group.nunique()} groups, {len(covered)} draws of persons; not published\n\n"
-    lines = [[name, measured[name], spread(found[name]), spread(fresh[name])] for name in found]
-    gains = [float(np.mean(own["from shares"]) - np.mean(own["the group's share"])) for own in (found, fresh)]
+    text = (
+        f"\n\nAUC of persons' incomes, {frame.group.nunique()} groups, {len(covered)} draws of persons; not "
+        f"published\n\n"
+    )
+    lines = [
+        [name, measured[name], mean_and_sd(training[name]), mean_and_sd(fresh[name])] for name in training
+    ]
+    gains = [
+        float(np.mean(by_method["from shares"]) - np.mean(by_method["the group's share"]))
+        for by_method in (training, fresh)
+    ]
     lines.append(
         [
             "from shares, above the group's share",
             ".129 (at least .08)",
-            *(f"{gain:.3f}; {within(gain, low=0.08)}" for gain in gains),
+            *(f"{gain:.3f}; {criterion_text(gain, low=0.08)}" for gain in gains),
         ]
     )
     text += table(["", "in plain numpy, two draws", "the 25 persons", "other persons of the groups"], lines)
@@ -133,7 +141,7 @@ def labels(options, axes):
     )
     return (
         text
-        + f" 95 % intervals of shares left out hold {spread(covered)} of them; 64 draws of hyper-parameters are worth {np.mean(worth):.1f}.\n"
+        + f" 95 % intervals of shares left out hold {mean_and_sd(covered)} of them; 64 draws of hyper-parameters are worth {np.mean(effective_draws):.1f}.\n"
     )
 
 
@@ -155,13 +163,13 @@ def drawn(kind, rng):
     rows = pd.DataFrame(rng.normal(size=(len(bag), 2)), columns=["a", "b"]).assign(
         bag=bag, weight=rng.uniform(0.5, 2, len(bag))
     )
-    others = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])
+    other_rows = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])
     members = (bag[:, None] == np.arange(16)).astype(float)
     if kind == "sums":
         return (
             rows,
             None,
-            others,
+            other_rows,
             members * rows.weight.to_numpy()[:, None],
             0.3 * np.eye(16),
             {"aggregate": "sum", "alpha": 0.3},
@@ -171,7 +179,7 @@ def drawn(kind, rng):
         return (
             rows,
             None,
-            others,
+            other_rows,
             members,
             0.05 * np.eye(16) + 0.4 * members.T @ members,
             {"alpha": 0.05, "row_noise": 0.4},
@@ -183,27 +191,27 @@ def drawn(kind, rng):
     map_ = inverse @ cross
     left = gaussian(query, query, scale) - cross.T @ map_
     map_ = map_ + (1 - map_.sum(axis=0)) / 16
-    how = {
+    settings = {
         "alpha": noise,
         "mediation_noise": mediation,
         "mediator_kernel": RBF(scale),
         "mediator_ridge": ridge,
     }
-    return rows, (y, query), others, members @ map_, noise * np.eye(12) + mediation * left, how
+    return rows, (y, query), other_rows, members @ map_, noise * np.eye(12) + mediation * left, settings
 
 
-def fitted(rows, mediators, z, how):
+def fitted(rows, mediators, z, settings):
     """The process with all that it has to know given."""
     bags = pd.DataFrame({"bag": range(16), "z": z if mediators is None else np.nan})
-    columns = {"weight": "weight"} if "aggregate" in how else {"features": ["a", "b"]}
+    columns = {"weight": "weight"} if "aggregate" in settings else {"features": ["a", "b"]}
     if mediators is not None:
-        own, query = mediators
+        matched, query = mediators
         bags = pd.concat(
-            [bags.assign(y=own[:, 0]), pd.DataFrame({"bag": range(16, 28), "z": z, "y": query[:, 0]})]
+            [bags.assign(y=matched[:, 0]), pd.DataFrame({"bag": range(16, 28), "z": z, "y": query[:, 0]})]
         )
         columns["mediators"] = ["y"]
     known = {"row_noise": 0.0, "optimizer": None, "average": False, "prior_mean": 0.0, "normalize_y": False}
-    return riesz.AggregateGaussianProcess(RBF(1.0), **{**known, **how}).fit(
+    return riesz.AggregateGaussianProcess(RBF(1.0), **{**known, **settings}).fit(
         rows, bags, bag="bag", target="z", **columns
     )
 
@@ -212,29 +220,29 @@ def calibration(options, axes):
     draws, lines, gaps = 4000, [], []
     for j, kind in enumerate(["matched", "sums", "mediated"]):
         rng = np.random.default_rng(j)
-        rows, mediators, others, weights, noise, how = drawn(kind, rng)
-        cells = pd.concat([rows[["a", "b"]], others], ignore_index=True)
+        rows, mediators, other_rows, weights, noise, settings = drawn(kind, rng)
+        cells = pd.concat([rows[["a", "b"]], other_rows], ignore_index=True)
         factor, noise_factor = root(gaussian(cells.to_numpy(), cells.to_numpy(), 1.0)), root(noise)
         f = rng.normal(size=(draws, len(cells))) @ factor.T
         z = f[:, : len(rows)] @ weights + rng.normal(size=(draws, len(noise))) @ noise_factor.T
         # The map is linear in the targets and its standard deviation does not know them, so one fit tells
         # those of all draws; some fits anew see to it.
-        model = fitted(rows, mediators, z[0], how)
+        model = fitted(rows, mediators, z[0], settings)
         sd = model.predict(cells, return_std=True)[1]
         mean = z @ (model.shares(cells) / z[0]).T
-        for some in range(1, 6):
-            again = fitted(rows, mediators, z[some], how).predict(cells, return_std=True)
-            gaps.append(max(np.abs(again[0] - mean[some]).max(), np.abs(again[1] - sd).max()))
+        for draw in range(1, 6):
+            again = fitted(rows, mediators, z[draw], settings).predict(cells, return_std=True)
+            gaps.append(max(np.abs(again[0] - mean[draw]).max(), np.abs(again[1] - sd).max()))
         errors = (f - mean) / sd
-        held, squares = (np.abs(errors) < 1.959963984540054).mean(axis=1), (errors**2).mean(axis=1)
-        wave = lambda own: f"{own.mean():.4f} ± {own.std() / np.sqrt(draws):.4f}"
+        coverage, squares = (np.abs(errors) < 1.959963984540054).mean(axis=1), (errors**2).mean(axis=1)
+        wave = lambda values: f"{values.mean():.4f} ± {values.std() / np.sqrt(draws):.4f}"
         lines.append(
             [
                 kind,
-                wave(held),
-                within(held.mean(), 0.945, 0.955),
+                wave(coverage),
+                criterion_text(coverage.mean(), 0.945, 0.955),
                 wave(squares),
-                within(squares.mean(), 0.97, 1.03),
+                criterion_text(squares.mean(), 0.97, 1.03),
             ]
         )
         levels = np.linspace(0.02, 0.98, 49)
@@ -267,7 +275,7 @@ def main():
     parser.add_argument(
         "--data",
         type=pathlib.Path,
-        default=HERE.parent.parent / "shared" / "data",
+        default=FOLDER.parent.parent / "shared" / "data",
         help="folder that has adult_train.csv",
     )
     options = arguments(__doc__, (chosen(PARTS), parser))

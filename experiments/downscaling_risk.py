@@ -1,4 +1,4 @@
-"""How fast the conditional mean process learns: excess reconstruction risk against the number of targets
+"""The learning rate of the conditional mean process: excess reconstruction risk against the number of targets
 (Chau, Bouabid and Sejdinovic 2021; theorem 3.4.2 and section A.5.2 of Chau 2023).
 
     python experiments/downscaling_risk.py [--full] [--seeds COUNT]
@@ -29,7 +29,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, arguments, finish, panels, table, within
+from _figures import COLOURS, arguments, criterion_text, finish, panels, table
 
 import riesz
 from riesz.kernels import Linear
@@ -92,7 +92,7 @@ def process(x, y, targets, penalty):
 
 
 def formulas(x, y, targets, penalty):
-    """The same from the source's formulas."""
+    """The operator D from the source's formulas."""
     means = x.reshape(len(y), ROWS, SIZE).mean(axis=1)
     weights = np.linalg.solve(y @ y.T + len(y) * RIDGE * np.eye(len(y)), y @ targets.T)
     features = weights.T @ means
@@ -116,19 +116,21 @@ def main():
             risks = np.empty((seeds, len(counts)))
             for seed in range(seeds):
                 for place, count in enumerate(counts):
-                    given = (*generated(seed, count, b, c), count ** (-b / (b * c + 1)))
-                    found = process(*given)
-                    risks[seed, place] = np.sum((found - best) ** 2 * variances)
+                    inputs = (*generated(seed, count, b, c), count ** (-b / (b * c + 1)))
+                    operator = process(*inputs)
+                    risks[seed, place] = np.sum((operator - best) ** 2 * variances)
                     if seed == 0 and count <= 256:
-                        gap = max(gap, float(np.abs(found - formulas(*given)).max() / np.abs(found).max()))
-            slopes = [np.polyfit(np.log(counts), np.log(own), 1)[0] for own in risks]
+                        gap = max(
+                            gap, float(np.abs(operator - formulas(*inputs)).max() / np.abs(operator).max())
+                        )
+            slopes = [np.polyfit(np.log(counts), np.log(risk), 1)[0] for risk in risks]
             slope = float(np.polyfit(np.log(counts), np.log(risks.mean(axis=0)), 1)[0])
             steeper = (
                 ""
                 if b == DECAYS[0]
                 else f"steeper than for the b before: {'yes' if slope < lines[-1][5] else 'no'}"
             )
-            told = f"{within(slope, high=0)}; {steeper}".strip("; ")
+            criteria = f"{criterion_text(slope, high=0)}; {steeper}".strip("; ")
             cells = [
                 c,
                 b,
@@ -136,7 +138,7 @@ def main():
                 f"{-b * c / (b * c + 1):.2f}",
                 slope,
             ]
-            lines.append([*cells, f"{np.std(slopes) / np.sqrt(seeds):.3f}", told])
+            lines.append([*cells, f"{np.std(slopes) / np.sqrt(seeds):.3f}", criteria])
             print(lines[-1], flush=True)
             axis.loglog(
                 counts,
@@ -165,7 +167,7 @@ def main():
         "downscaling_risk",
         figure,
         text
-        + f"\n\nOperators differ from those by plain formulas by {gap:.1e} (relative): {within(gap, high=1e-6)}.\n",
+        + f"\n\nOperators differ from those by plain formulas by {gap:.1e} (relative): {criterion_text(gap, high=1e-6)}.\n",
     )
 
 

@@ -1,5 +1,5 @@
-"""How far downscaling scales: a million rows in ten thousand bags through inducing points; that the number of
-threads changes no bit; and what a part of the bags says of it.
+"""A test of how far downscaling scales: a million rows in ten thousand bags through inducing points; that the
+number of threads changes no bit; and what a part of the bags says of it.
 
     python experiments/downscaling_scale.py [matched|mediated|threads|refit ...] [--full]
 
@@ -32,7 +32,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _figures import COLOURS, arguments, chosen, run, table, within
+from _figures import COLOURS, arguments, chosen, criterion_text, run, table
 from sklearn.exceptions import ConvergenceWarning
 
 import riesz
@@ -71,35 +71,37 @@ def simulated(count, draw=False, seed=0):
 def fitted(rows, bags, points, mediated=False, **made):
     """A process and the seconds of its fit."""
     start = time.process_time()
-    how = {"mediators": CENTRES} if mediated else {}
+    roles = {"mediators": CENTRES} if mediated else {}
     model = riesz.AggregateGaussianProcess(
         **{"inducing": points, "average": False, "random_state": 0, **made}
     )
-    model.fit(rows, bags if mediated else bags[["bag", "z"]], bag="bag", target="z", features=COLUMNS, **how)
+    model.fit(
+        rows, bags if mediated else bags[["bag", "z"]], bag="bag", target="z", features=COLUMNS, **roles
+    )
     return model, time.process_time() - start
 
 
 def mapped(model, rows):
     """The map, by parts, whose features fit into memory."""
     parts = np.array_split(np.arange(len(rows)), len(rows) // 5000 + 1)
-    each = [model.predict(rows.iloc[part], return_std=True) for part in parts]
-    return [np.concatenate(values) for values in zip(*each)]
+    predictions = [model.predict(rows.iloc[part], return_std=True) for part in parts]
+    return [np.concatenate(values) for values in zip(*predictions)]
 
 
-def alone(spec):
+def measure(spec):
     """One measurement, in a process of its own: of ``bags`` through ``points``, perhaps ``mediated``, perhaps
     beside that of a ``part`` of the bags, with f perhaps a ``draw``."""
     rows, bags, f = simulated(spec["bags"], spec.get("draw"))
     rng = np.random.default_rng(1)
-    asked = np.sort(rng.choice(len(rows), min(len(rows), 50_000), replace=False))
-    some, truth = rows.iloc[asked], f[asked]
+    sample = np.sort(rng.choice(len(rows), min(len(rows), 50_000), replace=False))
+    sample_rows, truth = rows.iloc[sample], f[sample]
     if spec.get("mediated"):
-        own = np.isin(np.arange(len(bags)), rng.permutation(len(bags))[: len(bags) // 2])
-        bags, rows = bags.assign(z=bags.z.mask(own)), rows[own[rows.bag]]
+        has_rows = np.isin(np.arange(len(bags)), rng.permutation(len(bags))[: len(bags) // 2])
+        bags, rows = bags.assign(z=bags.z.mask(has_rows)), rows[has_rows[rows.bag]]
     model, seconds = fitted(rows, bags, spec["points"], spec.get("mediated"), **spec.get("made", {}))
     start = time.process_time()
-    mean, sd = mapped(model, some)
-    found = {
+    mean, sd = mapped(model, sample_rows)
+    result = {
         "rows": len(rows),
         "seconds": seconds,
         "map": time.process_time() - start,
@@ -113,29 +115,29 @@ def alone(spec):
     if "part" in spec:
         kept = np.sort(rng.permutation(len(bags))[: round(spec["part"] * len(bags))])
         other, seconds = fitted(rows[rows.bag.isin(kept)], bags.iloc[kept], spec["points"])
-        other_mean, other_sd = mapped(other, some)
-        found["within"] = float(np.mean(np.abs(other_mean - mean) < 1.96 * other_sd))
-        found["other coverage"] = float(np.mean(np.abs(other_mean - truth) < 1.96 * other_sd))
-        found["other error"] = float(np.sqrt(np.mean((other_mean - truth) ** 2)) / f.std())
-        found["other seconds"], found["kept"] = seconds, len(kept)
-    return found
+        other_mean, other_sd = mapped(other, sample_rows)
+        result["within"] = float(np.mean(np.abs(other_mean - mean) < 1.96 * other_sd))
+        result["other coverage"] = float(np.mean(np.abs(other_mean - truth) < 1.96 * other_sd))
+        result["other error"] = float(np.sqrt(np.mean((other_mean - truth) ** 2)) / f.std())
+        result["other seconds"], result["kept"] = seconds, len(kept)
+    return result
 
 
 def measured(options, threads=1, **spec):
-    """The same, with the process' peak in GiB."""
+    """The measurement in a process of its own, with the process' peak in GiB."""
     command = [sys.executable, __file__, "--alone", json.dumps(spec), "--output", str(options.output)]
     child = subprocess.Popen(
         command,
         env={**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)},
         stdout=subprocess.PIPE,
     )
-    told = child.stdout.read()
+    output = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
         raise SystemExit(f"the process of {spec} ended with status {os.waitstatus_to_exitcode(status)}")
-    found = json.loads(told) | {"GiB": usage.ru_maxrss / 2**20}
-    print(spec, f"{threads} thread{'s' * (threads > 1)}", found, flush=True)
-    return found
+    result = json.loads(output) | {"GiB": usage.ru_maxrss / 2**20}
+    print(spec, f"{threads} thread{'s' * (threads > 1)}", result, flush=True)
+    return result
 
 
 HEADER = [
@@ -153,21 +155,21 @@ HEADER = [
 ]
 
 
-def line(bags, points, found):
+def line(bags, points, result):
     cells = [
-        f"{found['rows']:,}",
+        f"{result['rows']:,}",
         f"{bags:,}",
         points or "exact",
-        found["error"],
-        found["coverage"],
-        f"{found['square']:.2f}",
+        result["error"],
+        result["coverage"],
+        f"{result['square']:.2f}",
     ]
     return [
         *cells,
-        found["left out"],
-        *(f"{noise:.4f}" for noise in found["noise"]),
-        f"{found['seconds']:.0f}",
-        f"{found['GiB']:.2f}",
+        result["left out"],
+        *(f"{noise:.4f}" for noise in result["noise"]),
+        f"{result['seconds']:.0f}",
+        f"{result['GiB']:.2f}",
     ]
 
 
@@ -185,13 +187,15 @@ def matched(options, axes):
         (1000, 300),
     ]
     sizes += [(1000, 1000), (10_000, 300), (10_000, 1000)] if options.full else []
-    lines, held = [], {}
+    lines, coverages = [], {}
     for bags, points in sizes:
-        found = measured(options, bags=bags, points=points)
-        lines.append(line(bags, points, found))
-        held.setdefault(f"{points or 'exact'}", []).append((bags, found["coverage"], found["left out"]))
-    for colour, (name, each) in zip(COLOURS, held.items()):
-        places, rows, targets = zip(*each)
+        result = measured(options, bags=bags, points=points)
+        lines.append(line(bags, points, result))
+        coverages.setdefault(f"{points or 'exact'}", []).append(
+            (bags, result["coverage"], result["left out"])
+        )
+    for colour, (name, runs) in zip(COLOURS, coverages.items()):
+        places, rows, targets = zip(*runs)
         axes[0].plot(places, rows, "o-", color=colour, label=f"rows, {name}")
         axes[0].plot(
             places, targets, "s--", color=colour, linewidth=0.8, markersize=3, label=f"left out, {name}"
@@ -212,7 +216,10 @@ def matched(options, axes):
         "f drawn from the model, 1,000 bags, more points": {"bags": 1000, "points": 1000, "draw": True},
     }.items():
         why.append([name, *line(spec["bags"], spec["points"], measured(options, **spec))])
-    largest = f"\n\nThe last fit: {within(found['seconds'], high=600)} s of cores (five minutes on two), {within(found['GiB'], high=1)} GiB.\n"
+    largest = (
+        f"\n\nThe last fit: {criterion_text(result['seconds'], high=600)} s of cores (five minutes on two), "
+        f"{criterion_text(result['GiB'], high=1)} GiB.\n"
+    )
     text = "\n\nMatched\n\n" + table(HEADER, lines) + (largest if options.full else "\n")
     return text + "\nWhere coverage comes from\n\n" + table(["", *HEADER], why) + "\n"
 
@@ -231,23 +238,26 @@ def threads(options, axes):
         "matched, exact": {"bags": 50, "points": None},
         "mediated": {"bags": 2000 if options.full else 200, "points": 300, "mediated": True},
     }.items():
-        one, two = (measured(options, count, **spec) for count in (1, 2))
-        alike = "the same" if one["digest"] == two["digest"] else "DIFFERENT"
-        text += f"\n\n{name}, {one['rows']:,} rows: means and standard deviations are {alike} to the last bit with one thread and with two."
+        single, two = (measured(options, count, **spec) for count in (1, 2))
+        agreement = "the same" if single["digest"] == two["digest"] else "DIFFERENT"
+        text += (
+            f"\n\n{name}, {single['rows']:,} rows: means and standard deviations are {agreement} to the "
+            f"last bit with one thread and with two."
+        )
     return text + "\n"
 
 
 def refit(options, axes):
     bags, points, part = (10_000, 300, 0.02) if options.full else (1000, 300, 0.2)
-    found = measured(options, bags=bags, points=points, part=part)
+    result = measured(options, bags=bags, points=points, part=part)
     rows = [
-        ["all", f"{bags:,}", found["error"], found["coverage"], f"{found['seconds']:.0f}"],
+        ["all", f"{bags:,}", result["error"], result["coverage"], f"{result['seconds']:.0f}"],
         [
             "a part",
-            f"{found['kept']:,}",
-            found["other error"],
-            found["other coverage"],
-            f"{found['other seconds']:.0f}",
+            f"{result['kept']:,}",
+            result["other error"],
+            result["other coverage"],
+            f"{result['other seconds']:.0f}",
         ],
     ]
     text = f"\n\nA part of the bags, through {points} points\n\n" + table(
@@ -255,7 +265,7 @@ def refit(options, axes):
     )
     return (
         text
-        + f"\n\nShare of rows where both agree within 1.96 standard deviations of the second: {found['within']:.3f}, {within(found['within'], low=0.95)}.\n"
+        + f"\n\nShare of rows where both agree within 1.96 standard deviations of the second: {result['within']:.3f}, {criterion_text(result['within'], low=0.95)}.\n"
     )
 
 
@@ -269,6 +279,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
     if options.alone is not None:
-        print(json.dumps(alone(options.alone)))
+        print(json.dumps(measure(options.alone)))
     else:
         run(PARTS, options, "downscaling_scale", 1, "Downscaling at scale; not published by anyone")

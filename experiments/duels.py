@@ -56,24 +56,26 @@ def standardised(frame):
     return (frame - frame.mean()) / frame.std(ddof=0).replace(0, 1)
 
 
-def scores(chance):
+def scores(probability):
     """Accuracy, AUC and log loss of the probabilities that the winners win, every duel in both orders; a tie
     of a half is half right."""
-    both, truth = np.concatenate([chance, 1 - chance]), np.repeat([1, 0], len(chance))
-    right = ((chance > 0.5) + 0.5 * (chance == 0.5)).mean()
-    return np.array([right, roc_auc_score(truth, both), log_loss(truth, np.clip(both, 1e-12, 1 - 1e-12))])
+    mirrored, truth = np.concatenate([probability, 1 - probability]), np.repeat([1, 0], len(probability))
+    right = ((probability > 0.5) + 0.5 * (probability == 0.5)).mean()
+    return np.array(
+        [right, roc_auc_score(truth, mirrored), log_loss(truth, np.clip(mirrored, 1e-12, 1 - 1e-12))]
+    )
 
 
-def fitted(name, items, duels, kernel, **how):
+def fitted(name, items, duels, kernel, **settings):
     """The method's model, learnt from duels as (winner, loser), labels of items."""
     if name in PROCESSES:
-        return riesz.PreferenceClassifier(PROCESSES[name], kernel=kernel, **how).fit(items, duels)
+        return riesz.PreferenceClassifier(PROCESSES[name], kernel=kernel, **settings).fit(items, duels)
     if name in ABILITIES:
         return riesz.PreferenceClassifier(ABILITIES[name]).fit(items, duels)
     return PairClassifier(LogisticRegression()).fit(items, duels)
 
 
-def chances(name, model, items, duels):
+def win_probabilities(name, model, items, duels):
     """The probabilities that the left items win."""
     sides = list(duels.T) if name == "Bradley-Terry" else [items.loc[side] for side in duels.T]
     return model.predict_proba(*sides)[:, 1]
@@ -96,25 +98,33 @@ def small(options, name):
 
 
 def compared(items, duels, count):
-    """Of each method the scores of each split, and the mean evidence of the processes."""
-    found = {name: [] for name in METHODS}
+    """The scores of each method for each split, and the mean evidence of the processes."""
+    results = {name: [] for name in METHODS}
     evidence = {name: [] for name in PROCESSES}
     for train, test in splits(duels, count):
         for name in METHODS:
             model = fitted(name, items, duels[train], RBF("median"))
-            found[name].append(scores(chances(name, model, items, duels[test])))
+            results[name].append(scores(win_probabilities(name, model, items, duels[test])))
             if name in PROCESSES:
                 evidence[name].append(model.log_marginal_likelihood_value_)
-    return {name: np.array(all_runs) for name, all_runs in found.items()}, evidence
+    return {name: np.array(all_runs) for name, all_runs in results.items()}, evidence
 
 
-def rows_of_table(name, found, evidence):
+def rows_of_table(name, results, evidence):
     rows = []
     for method in METHODS:
-        accuracy, auc, loss = found[method].T
-        told = f"{np.mean(evidence[method]):.1f}" if method in evidence else "–"
+        accuracy, auc, loss = results[method].T
+        evidence_cell = f"{np.mean(evidence[method]):.1f}" if method in evidence else "–"
         rows.append(
-            [name, method, PUBLISHED[name].get(method, "–"), cell(accuracy), cell(auc), cell(loss), told]
+            [
+                name,
+                method,
+                PUBLISHED[name].get(method, "–"),
+                cell(accuracy),
+                cell(auc),
+                cell(loss),
+                evidence_cell,
+            ]
         )
     return rows
 
@@ -128,22 +138,25 @@ def animals(options, name, axis):
     items, duels = small(options, name)
     count = options.splits or (20 if options.full else 5)
     start = time.perf_counter()
-    found, evidence = compared(items, duels, count)
-    text = f"\n\n{name}: {len(items)} items, {items.shape[1]} columns, {len(duels)} duels, {count} splits 70/30 by pair"
+    results, evidence = compared(items, duels, count)
+    text = (
+        f"\n\n{name}: {len(items)} items, {items.shape[1]} columns, {len(duels)} duels, {count} splits "
+        f"70/30 by pair"
+    )
     text += (
         f" ({time.perf_counter() - start:.0f} s)\n\n"
-        + table(HEADER, rows_of_table(name, found, evidence))
+        + table(HEADER, rows_of_table(name, results, evidence))
         + "\n"
     )
-    bars(axis, name, {method: runs[:, 0] for method, runs in found.items()})
+    bars(axis, name, {method: runs[:, 0] for method, runs in results.items()})
     return text + (
         jaws(options, items, duels, count) if name == "chameleon" else profile(items, duels, count)
     )
 
 
 def bars(axis, title, values):
-    for i, one in enumerate(values.values()):
-        axis.bar(i, np.mean(one), yerr=np.std(one), color=COLOURS[i % len(COLOURS)])
+    for i, runs in enumerate(values.values()):
+        axis.bar(i, np.mean(runs), yerr=np.std(runs), color=COLOURS[i % len(COLOURS)])
     axis.set_xticks(range(len(values)), values, rotation=40, fontsize=7)
     axis.axhline(0.5, color="black", linewidth=0.6)
     axis.set_ylim(0.3, 1)
@@ -151,8 +164,8 @@ def bars(axis, title, values):
 
 
 def jaws(options, items, duels, count):
-    """What mirroring before splitting makes of the scores, and how the values of jl.res go with its
-    difference."""
+    """A comparison of scores by mirroring before splitting with those by pair, and the correlation of the
+    values of jl.res with its difference."""
     rng = np.random.default_rng(0)
     rows = []
     mirrored, won = np.vstack([duels, duels[:, ::-1]]), np.repeat([1.0, 0.0], len(duels))
@@ -160,13 +173,17 @@ def jaws(options, items, duels, count):
         clean, torn = [], []
         for train, test in splits(duels, count, 0.2):
             clean.append(
-                scores(chances(name, fitted(name, items, duels[train], RBF("median")), items, duels[test]))
+                scores(
+                    win_probabilities(
+                        name, fitted(name, items, duels[train], RBF("median")), items, duels[test]
+                    )
+                )
             )
             order = rng.permutation(len(mirrored))
             train, test = np.split(order, [round(0.8 * len(order))])
             model = riesz.PreferenceClassifier(PROCESSES[name], kernel=RBF("median"))
             model.fit(items, mirrored[train], outcome=won[train])
-            torn.append(((chances(name, model, items, mirrored[test]) > 0.5) == won[test]).mean())
+            torn.append(((win_probabilities(name, model, items, mirrored[test]) > 0.5) == won[test]).mean())
         rows.append([name, published, cell(np.array(clean)[:, 0]), cell(torn)])
     text = (
         f"\nTable 7.3, {count} splits 80/20: mirrored duels split afterwards tell what they are tested on\n\n"
@@ -175,23 +192,31 @@ def jaws(options, items, duels, count):
 
     place = list(items.columns).index("jl.res")
     subsets = 12 if options.full else 6
-    found = {"GPGP": [], "PGP": [], "linear": []}
+    correlations = {"GPGP": [], "PGP": [], "linear": []}
     sizes = []
     for _ in range(subsets):
-        some = duels[rng.choice(len(duels), round(0.8 * len(duels)), replace=False)]
-        first, second = items.loc[some[:, 0]], items.loc[some[:, 1]]
+        subset = duels[rng.choice(len(duels), round(0.8 * len(duels)), replace=False)]
+        first, second = items.loc[subset[:, 0]], items.loc[subset[:, 1]]
         difference = first["jl.res"].to_numpy() - second["jl.res"].to_numpy()
         for name in ("GPGP", "PGP"):
-            values = fitted(name, items, some, RBF("median")).explain(first, second).values
-            found[name].append(np.corrcoef(values[:, place], difference)[0, 1])
+            values = fitted(name, items, subset, RBF("median")).explain(first, second).values
+            correlations[name].append(np.corrcoef(values[:, place], difference)[0, 1])
             if name == "GPGP":
                 sizes.append(np.abs(values).mean(axis=0))
-        found["linear"].append(fitted("linear", items, some, None).coef_[place])
+        correlations["linear"].append(fitted("linear", items, subset, None).coef_[place])
     rows = [
-        [name, published, cell(found[name], 2), f"{np.sum(np.array(found[name]) < 0)} of {subsets}"]
+        [
+            name,
+            published,
+            cell(correlations[name], 2),
+            f"{np.sum(np.array(correlations[name]) < 0)} of {subsets}",
+        ]
         for name, published in (("GPGP", "negative"), ("PGP", "no pattern"), ("linear", "–"))
     ]
-    text += f"\n\nFigure 7.6: values of jl.res and its difference, winners first, {subsets} subsets of 80 %; of the linear model its coefficient\n\n"
+    text += (
+        f"\n\nFigure 7.6: values of jl.res and its difference, winners first, {subsets} subsets of 80 %; of "
+        f"the linear model its coefficient\n\n"
+    )
     text += table(["model", "published", "correlation", "negative in"], rows)
     leading = sorted(zip(np.mean(sizes, axis=0), items.columns), reverse=True)[:3]
     return (
@@ -205,7 +230,7 @@ def profile(items, duels, count):
         runs, evidence = [], []
         for train, test in splits(duels, count):
             model = fitted("GPGP", items, duels[train], RBF(scale), optimizer=None)
-            runs.append(scores(chances("GPGP", model, items, duels[test])))
+            runs.append(scores(win_probabilities("GPGP", model, items, duels[test])))
             evidence.append(model.log_marginal_likelihood_value_)
         accuracy, _, loss = np.array(runs).T
         rows.append([f"{scale:g}", cell(accuracy), cell(loss), f"{np.mean(evidence):.1f}"])
@@ -244,47 +269,51 @@ def football(options, axis):
     rows, sided, advantages, text = [], {}, [], ""
     for before in (False, True):
         start = time.perf_counter()
-        found = {name: [] for name in METHODS}
+        results = {name: [] for name in METHODS}
         evidence = {name: [] for name in PROCESSES}
         sided[before] = []
         used = [year for year in years if not before or year > 2000]
         for year in used:
             teams, games, home_won = season(statistics, matches, year, before)
             duels = np.where(home_won[:, None], games, games[:, ::-1])
-            one, told = compared(teams, duels, count)
+            season_results, season_evidence = compared(teams, duels, count)
             for name in METHODS:
-                found[name].append(one[name])
+                results[name].append(season_results[name])
             for name in PROCESSES:
-                evidence[name] += told[name]
+                evidence[name] += season_evidence[name]
             for train, test in splits(duels, count):
                 model = riesz.PreferenceClassifier("nested", kernel=RBF("median"))
                 model.fit(
                     teams, games[train], outcome=home_won[train].astype(float), home=["left"] * len(train)
                 )
                 home, away = (teams.loc[side] for side in games[test].T)
-                chance = model.predict_proba(home, away, home="left")[:, 1]
-                sided[before].append(scores(np.where(home_won[test], chance, 1 - chance)))
+                probability = model.predict_proba(home, away, home="left")[:, 1]
+                sided[before].append(scores(np.where(home_won[test], probability, 1 - probability)))
             if not before:
                 model = riesz.PreferenceClassifier("nested", kernel=RBF("median"))
                 model.fit(teams, games, outcome=home_won.astype(float), home=["left"] * len(games))
-                alike = teams.iloc[[0]]
-                advantages.append(model.decision_function(alike, alike, home="left")[0])
-        found = {name: np.vstack(runs) for name, runs in found.items()}
+                team = teams.iloc[[0]]
+                advantages.append(model.decision_function(team, team, home="left")[0])
+        results = {name: np.vstack(runs) for name, runs in results.items()}
         which = "season before (clean)" if before else "same season (contains the test)"
-        for row in rows_of_table("nfl", found, evidence):
+        for row in rows_of_table("nfl", results, evidence):
             rows.append([which, row[1], "–" if before else row[2], *row[3:]])
         # Splits of a season share its matches, seasons share none.
-        years_apart = found["GPGP"][:, 0].reshape(len(used), count).mean(axis=1)
+        years_apart = results["GPGP"][:, 0].reshape(len(used), count).mean(axis=1)
         error = years_apart.std(ddof=1) / np.sqrt(len(used))
         accuracy, auc, loss = np.array(sided[before]).T
         rows.append([which, "nested, home side", "–", cell(accuracy), cell(auc), cell(loss), "–"])
-        text += f"\n{which}: {len(used)} seasons, {count} splits 70/30 each, standard error of GPGP's mean accuracy over seasons {error:.3f}, {time.perf_counter() - start:.0f} s"
+        text += (
+            f"\n{which}: {len(used)} seasons, {count} splits 70/30 each, standard error of GPGP's mean "
+            f"accuracy over seasons {error:.3f}, {time.perf_counter() - start:.0f} s"
+        )
         if not before:
-            bars(axis, "NFL", {name: runs[:, 0] for name, runs in found.items()})
+            bars(axis, "NFL", {name: runs[:, 0] for name, runs in results.items()})
     text = "\n\nNFL, " + ", ".join(STATISTICS) + text + "\n\n" + table(HEADER, rows)
-    more = sum(advantage > 0 for advantage in advantages)
+    n_positive = sum(advantage > 0 for advantage in advantages)
     text += (
-        f"\n\nLog odds of being at home {cell(advantages, 2)}, positive in {more} of {len(years)} seasons."
+        f"\n\nLog odds of being at home {cell(advantages, 2)}, positive in {n_positive} of {len(years)} "
+        f"seasons."
     )
     return text + " Sampling error of an accuracy ± .055 a split (about 77 duels).\n"
 
@@ -315,12 +344,12 @@ def monsters(options, axes):
     train, test = rng.permutation(train)[: sizes[0]], test if options.full else rng.permutation(test)[:4000]
     # Seven length scales of numbers, one of types, one of being legendary.
     kernel = RBF([2.0] * 7, columns=NUMBERS) * RBF(2.0, columns=types) * RBF(2.0, columns=["Legendary"])
-    how = {"landmarks": sizes[1], "n_tuning_pairs": sizes[2], "random_state": 0}
+    settings = {"landmarks": sizes[1], "n_tuning_pairs": sizes[2], "random_state": 0}
     rows, models = [], {}
-    ahead, chance = faster(items, duels[test])
-    known = scores(chance)
-    both = np.concatenate([ahead, -ahead])
-    auc = roc_auc_score(np.repeat([1, 0], len(ahead)), both)
+    ahead, probability = faster(items, duels[test])
+    known = scores(probability)
+    differences = np.concatenate([ahead, -ahead])
+    auc = roc_auc_score(np.repeat([1, 0], len(ahead)), differences)
     rows.append(["the faster wins", "–", float(known[0]), float(auc), "–", "0"])
     for name in ("Bradley-Terry", "linear", *PROCESSES, "boosting on pairs"):
         start = time.perf_counter()
@@ -329,16 +358,19 @@ def monsters(options, axes):
                 frame, duels[train]
             )
         else:
-            model = fitted(name, frame, duels[train], kernel, **(how if name in PROCESSES else {}))
-        found = scores(chances(name, model, frame, duels[test]))
+            model = fitted(name, frame, duels[train], kernel, **(settings if name in PROCESSES else {}))
+        result = scores(win_probabilities(name, model, frame, duels[test]))
         published = {"GPGP": ".86", "PGP": ".82"}.get(name, "–")
-        rows.append([name, published, *map(float, found), f"{time.perf_counter() - start:.0f}"])
+        rows.append([name, published, *map(float, result), f"{time.perf_counter() - start:.0f}"])
         models[name] = model
-    text = f"\n\nPokémon: {len(frame)} items, {len(train)} duels learnt, {len(test)} others, split by pair, {sizes[1]} landmarks\n\n"
+    text = (
+        f"\n\nPokémon: {len(frame)} items, {len(train)} duels learnt, {len(test)} others, split by pair, "
+        f"{sizes[1]} landmarks\n\n"
+    )
     text += table(["method", "published (thresholded)", "accuracy", "AUC", "log loss", "seconds"], rows)
 
-    some = rng.permutation(test)[:150]
-    first, second = (frame.loc[side] for side in duels[some].T)
+    sample = rng.permutation(test)[:150]
+    first, second = (frame.loc[side] for side in duels[sample].T)
     background = frame.iloc[rng.permutation(len(frame))[:200]]
     groups = {"types": types}
     rows = []
@@ -349,37 +381,47 @@ def monsters(options, axes):
             size = dict(zip(why.feature_names, np.abs(why.values).mean(axis=0)))
             gap = np.abs(why.values.sum(axis=1) - models[name].decision_function(first, second)).max()
             leading = sorted(size, key=size.get, reverse=True)
-            told = ", ".join(f"{player} {size[player]:.2f}" for player in leading[:5])
+            top_sizes = ", ".join(f"{player} {size[player]:.2f}" for player in leading[:5])
             rows.append(
-                [name, game, told, f"{size['types']:.2f}", f"{gap:.0e}", f"{time.perf_counter() - start:.1f}"]
+                [
+                    name,
+                    game,
+                    top_sizes,
+                    f"{size['types']:.2f}",
+                    f"{gap:.0e}",
+                    f"{time.perf_counter() - start:.1f}",
+                ]
             )
             if game == "independent":
                 axis = axes[list(("nested", "PGP")).index(name)]
                 axis.barh(leading[::-1], [size[player] for player in leading[::-1]], color=COLOURS[0])
                 axis.set_title(f"mean |value|, {name}", fontsize=10)
                 axis.tick_params(axis="y", labelsize=7)
-    text += f"\n\nFigure 7.4: {len(some)} test duels, 200 background items, types one player; published: speed and type first (GPM), type alone (UPM)\n\n"
+    text += (
+        f"\n\nFigure 7.4: {len(sample)} test duels, 200 background items, types one player; published: "
+        f"speed and type first (GPM), type alone (UPM)\n\n"
+    )
     text += table(
         ["model", "game", "mean size of values", "types", "largest gap to the log odds", "seconds"], rows
     )
 
     rows = []
     primary = items["Type 1"]
-    for one, other, published in (("Water", "Fire", "on top"), ("Normal", "Psychic", "neutral")):
+    for kind, other, published in (("Water", "Fire", "on top"), ("Normal", "Psychic", "neutral")):
         kinds = np.column_stack([primary.loc[side].to_numpy() for side in duels[test].T])
-        met = (kinds == [one, other]).all(axis=1) | (kinds == [other, one]).all(axis=1)
-        chosen = np.flatnonzero(met)[:150]
+        is_match = (kinds == [kind, other]).all(axis=1) | (kinds == [other, kind]).all(axis=1)
+        chosen = np.flatnonzero(is_match)[:150]
         pairs = duels[test][chosen]
-        won = kinds[chosen, 0] == one
+        won = kinds[chosen, 0] == kind
         pairs = np.where(won[:, None], pairs, pairs[:, ::-1])
         sides = [frame.loc[side] for side in pairs.T]
         for label, players in (
             ("types", {"types": types}),
             (
-                f"{one} + {other}",
+                f"{kind} + {other}",
                 {
-                    f"{one} + {other}": [one, other],
-                    "other types": [t for t in types if t not in (one, other)],
+                    f"{kind} + {other}": [kind, other],
+                    "other types": [t for t in types if t not in (kind, other)],
                 },
             ),
         ):
@@ -389,7 +431,7 @@ def monsters(options, axes):
             interval = f"{value.mean():.2f} ({low:.2f} … {high:.2f})"
             rows.append(
                 [
-                    f"{one} against {other}",
+                    f"{kind} against {other}",
                     published,
                     len(value),
                     f"{won.mean():.2f}",
@@ -398,7 +440,10 @@ def monsters(options, axes):
                     f"{value.std():.2f}",
                 ]
             )
-    text += "\n\nFigure 7.5: values of types for the first side (nested, independent), by primary types; the interval is that of the mean over duels\n\n"
+    text += (
+        "\n\nFigure 7.5: values of types for the first side (nested, independent), by primary types; the "
+        "interval is that of the mean over duels\n\n"
+    )
     return text + table(["duels", "published", "number", "won", "player", "mean value", "sd"], rows) + "\n"
 
 

@@ -1,5 +1,5 @@
-"""How far models of duels scale: many duels of many items with twenty columns, through landmarks; and that
-the number of threads changes no bit of what comes out.
+"""A test of how far models of duels scale: many duels of many items with twenty columns, through landmarks;
+and that the number of threads changes no bit of what comes out.
 
     python experiments/duels_scale.py [--full] [--explained 1000] [--threads 1 2] [--priors kept tuned]
     [--landmarks 250] [--draws 64]
@@ -45,7 +45,9 @@ def simulated(rng, count, number):
 
 def digest(*arrays):
     """Alike only for arrays alike to the last bit."""
-    return hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)).hexdigest()[:12]
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[
+        :12
+    ]
 
 
 def measured(options, tuned):
@@ -54,20 +56,22 @@ def measured(options, tuned):
     rng = np.random.default_rng(0)
     x, duels, log_odds = simulated(rng, *((10_000, 100_000) if options.full else (1000, 10_000)))
     won = (rng.random(len(duels)) < 1 / (1 + np.exp(-log_odds))).astype(float)
-    others, other_pairs, truth = simulated(rng, 1000, 1000)
+    other_items, other_pairs, truth = simulated(rng, 1000, 1000)
     start, work = time.perf_counter(), time.process_time()
-    how = {} if tuned else {"optimizer": None}
+    settings = {} if tuned else {"optimizer": None}
     kernel = RBF([8.0] * 20)
     model = riesz.PreferenceClassifier(
-        kernel=kernel, landmarks=options.landmarks, n_draws=options.draws, random_state=0, **how
+        kernel=kernel, landmarks=options.landmarks, n_draws=options.draws, random_state=0, **settings
     ).fit(x, duels, outcome=won)
     fit, work = time.perf_counter() - start, time.process_time() - work
-    mean, sd = model.decision_function(*(others[side] for side in other_pairs.T), return_std=True)
-    asked = duels[: options.explained]
+    mean, sd = model.decision_function(*(other_items[side] for side in other_pairs.T), return_std=True)
+    explained_pairs = duels[: options.explained]
     start, busy = time.perf_counter(), time.process_time()
-    values = model.explain(x[asked[:, 0]], x[asked[:, 1]], x[:50], game="paired").values
+    values = model.explain(x[explained_pairs[:, 0]], x[explained_pairs[:, 1]], x[:50], game="paired").values
     explain, busy = time.perf_counter() - start, time.process_time() - busy
-    gap = np.abs(values.sum(axis=1) - model.decision_function(x[asked[:, 0]], x[asked[:, 1]])).max()
+    gap = np.abs(
+        values.sum(axis=1) - model.decision_function(x[explained_pairs[:, 0]], x[explained_pairs[:, 1]])
+    ).max()
     size = np.abs(values).mean(axis=0)
     return {
         "fit": fit,
@@ -85,8 +89,8 @@ def measured(options, tuned):
 
 
 def in_a_process(options, tuned, threads):
-    """The same, and the peak of the process' memory in GiB."""
-    alone = [
+    """The measurement in a process of its own, and the peak of the process' memory in GiB."""
+    command = [
         sys.executable,
         __file__,
         "--alone",
@@ -95,16 +99,16 @@ def in_a_process(options, tuned, threads):
         str(options.output),
     ]
     for name in ("explained", "landmarks", "draws"):
-        alone += [f"--{name}", str(getattr(options, name))]
+        command += [f"--{name}", str(getattr(options, name))]
     environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
-    child = subprocess.Popen(alone + ["--full"] * options.full, env=environment, stdout=subprocess.PIPE)
-    told = child.stdout.read()
+    child = subprocess.Popen(command + ["--full"] * options.full, env=environment, stdout=subprocess.PIPE)
+    output = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
         raise SystemExit(
             f"the process with {threads} threads ended with status {os.waitstatus_to_exitcode(status)}"
         )
-    return json.loads(told), usage.ru_maxrss / 2**20
+    return json.loads(output), usage.ru_maxrss / 2**20
 
 
 def main():
@@ -123,28 +127,32 @@ def main():
     rows, text = [], ""
     for axis, tuned in zip(axes, [prior == "tuned" for prior in options.priors]):
         prior = "by the evidence" if tuned else "kept"
-        found = []
+        digests = []
         for threads in options.threads:
-            one, memory = in_a_process(options, tuned, threads)
+            result, memory = in_a_process(options, tuned, threads)
             times = [
-                f"{one[wall]:.1f} ({one[cpu]:.1f})" for wall, cpu in (("fit", "work"), ("explain", "busy"))
+                f"{result[wall]:.1f} ({result[cpu]:.1f})"
+                for wall, cpu in (("fit", "work"), ("explain", "busy"))
             ]
-            cells = [prior, threads, *times, f"{memory:.2f}", one["accuracy"]]
+            cells = [prior, threads, *times, f"{memory:.2f}", result["accuracy"]]
             rows.append(
                 [
                     *cells,
-                    one["correlation"],
-                    " ".join(map(str, one["leading"])),
-                    f"{one['gap']:.0e}",
-                    f"{one['unknown']:.2f}",
+                    result["correlation"],
+                    " ".join(map(str, result["leading"])),
+                    f"{result['gap']:.0e}",
+                    f"{result['unknown']:.2f}",
                 ]
             )
-            found.append(one["digest"])
+            digests.append(result["digest"])
             print(rows[-1], flush=True)
-        alike = len(set(found)) == 1
+        is_equal = len(set(digests)) == 1
         threads = " and ".join(map(str, options.threads))
-        text += f"\nPrior {prior}: log odds, standard deviations and values {'are the same' if alike else 'DIFFER'} to the last bit with {threads} threads.\n"
-        axis.bar(range(20), one["size"], color=COLOURS[0])
+        text += (
+            f"\nPrior {prior}: log odds, standard deviations and values "
+            f"{'are the same' if is_equal else 'DIFFER'} to the last bit with {threads} threads.\n"
+        )
+        axis.bar(range(20), result["size"], color=COLOURS[0])
         axis.set_xticks(range(0, 20, 5))
         axis.set_title(f"mean |value|, prior {prior}", fontsize=10)
         axis.set_xlabel("column")
@@ -160,7 +168,10 @@ def main():
         "leading columns (truth: 0 1 2)",
     ]
     text = table([*header, "largest gap", "variance unknown"], rows) + "\n" + text
-    title = f"Scale: {number} duels of {count} items, 20 columns, {options.landmarks} landmarks, {options.draws} draws; {options.explained} duels explained. "
+    title = (
+        f"Scale: {number} duels of {count} items, 20 columns, {options.landmarks} landmarks, "
+        f"{options.draws} draws; {options.explained} duels explained. "
+    )
     title += (
         "Accuracy and correlation are those of log odds, with true ones, of 1,000 pairs of new items.\n\n"
     )

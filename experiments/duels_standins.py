@@ -48,16 +48,19 @@ def citations(options, axes):
     x, duels, log_odds = cited(np.random.default_rng(0))
     items = pd.DataFrame(x, columns=[f"x{j}" for j in range(x.shape[1])])
     count = options.splits or (20 if options.full else 3)
-    found, evidence = compared(items, duels, count)
+    results, evidence = compared(items, duels, count)
     truth = [scores(1 / (1 + np.exp(-log_odds[tuple(duels[test].T)]))) for _, test in splits(duels, count)]
-    found["the truth"] = np.array(truth)
+    results["the truth"] = np.array(truth)
     rows = []
     for method in [*METHODS, "the truth"]:
-        accuracy, auc, loss = found[method].T
-        told = f"{np.mean(evidence[method]):.1f}" if method in evidence else "–"
-        rows.append([method, cell(accuracy), cell(auc), cell(loss), told])
-    bars(axes[0], "stand-in for citations", {method: found[method][:, 0] for method in METHODS})
-    text = f"\n\nA stand-in for citations: {len(x)} papers ({len(np.unique(duels))} in any duel), {len(duels)} citations, {x.shape[1]} columns of rank 10, {count} splits 70/30 by pair"
+        accuracy, auc, loss = results[method].T
+        evidence_cell = f"{np.mean(evidence[method]):.1f}" if method in evidence else "–"
+        rows.append([method, cell(accuracy), cell(auc), cell(loss), evidence_cell])
+    bars(axes[0], "stand-in for citations", {method: results[method][:, 0] for method in METHODS})
+    text = (
+        f"\n\nA stand-in for citations: {len(x)} papers ({len(np.unique(duels))} in any duel), {len(duels)} "
+        f"citations, {x.shape[1]} columns of rank 10, {count} splits 70/30 by pair"
+    )
     text += f" ({time.perf_counter() - start:.0f} s)\n\n"
     return text + table(["method", "accuracy", "AUC", "log loss", "evidence"], rows) + "\n"
 
@@ -65,61 +68,67 @@ def citations(options, axes):
 def tennis(options, axes):
     """Six binary columns of contexts, of which the surface turns the sign of serve around; and who is at
     home."""
-    count, players, tournaments, asked = (
+    count, players, tournaments, n_explained = (
         (95_000, 3000, 4000, 1000) if options.full else (10_000, 600, 500, 100)
     )
     rng = np.random.default_rng(0)
     items = pd.DataFrame(rng.normal(size=(players, 4)), columns=["serve", "return", "height", "age"])
     names = ["surface", "indoor", "final", "evening", "long", "season"]
-    held = pd.DataFrame(rng.integers(2, size=(tournaments, 6)).astype(float), columns=names)
+    tournament_contexts = pd.DataFrame(rng.integers(2, size=(tournaments, 6)).astype(float), columns=names)
     left, right = rng.integers(players, size=(2, count + count // 10))
     left, right = left[left != right], right[left != right]
-    where = held.iloc[rng.integers(tournaments, size=len(left))].reset_index(drop=True)
+    contexts = tournament_contexts.iloc[rng.integers(tournaments, size=len(left))].reset_index(drop=True)
     home = np.array(["left", "right", "none"])[rng.integers(3, size=len(left))]
     x = items.to_numpy()
-    sign = 2 * where["surface"].to_numpy() - 1
+    sign = 2 * contexts["surface"].to_numpy() - 1
     ahead = 1.5 * sign * (x[left, 0] - x[right, 0]) + x[left, 1] - x[right, 1]
     ahead += 0.5 * ((home == "left").astype(float) - (home == "right"))
     won = (rng.random(len(left)) < 1 / (1 + np.exp(-ahead))).astype(float)
     duels = np.column_stack([left, right])
     train, test = np.arange(count), np.arange(count, len(left))
     sides = items.iloc[left[test]], items.iloc[right[test]]
-    how = {"kernel": RBF("median"), "n_tuning_pairs": 1000, "n_draws": 0, "random_state": 0}
-    how |= {"landmarks": 250, "context_landmarks": 64}
+    settings = {"kernel": RBF("median"), "n_tuning_pairs": 1000, "n_draws": 0, "random_state": 0}
+    settings |= {"landmarks": 250, "context_landmarks": 64}
     rows, kept = [], None
-    for told in (True, False):
+    for has_contexts in (True, False):
         start = time.perf_counter()
-        given = {"contexts": where.iloc[train], "home": home[train]} if told else {}
-        model = riesz.PreferenceClassifier("utility", **how).fit(
-            items, duels[train], outcome=won[train], **given
+        conditions = {"contexts": contexts.iloc[train], "home": home[train]} if has_contexts else {}
+        model = riesz.PreferenceClassifier("utility", **settings).fit(
+            items, duels[train], outcome=won[train], **conditions
         )
         seconds = time.perf_counter() - start
-        given = {"contexts": where.iloc[test], "home": home[test]} if told else {}
-        right_ones = float(((model.decision_function(*sides, **given) > 0) == won[test]).mean())
+        conditions = {"contexts": contexts.iloc[test], "home": home[test]} if has_contexts else {}
+        right_ones = float(((model.decision_function(*sides, **conditions) > 0) == won[test]).mean())
         unknown = [f"{v:.3f}" for v in (model.unknown_variance_, model.unknown_context_variance_)]
-        rows.append(["six, and home" if told else "none", right_ones, *unknown, f"{seconds:.0f}"])
+        rows.append(["six, and home" if has_contexts else "none", right_ones, *unknown, f"{seconds:.0f}"])
         kept = kept or model
     best = float(((ahead > 0) == won)[test].mean())
-    few = [side.iloc[:asked] for side in sides]
-    given = {"contexts": where.iloc[test[:asked]], "home": home[test[:asked]]}
-    absent = {"absent_contexts": held.iloc[:50]}
+    explained_sides = [side.iloc[:n_explained] for side in sides]
+    conditions = {"contexts": contexts.iloc[test[:n_explained]], "home": home[test[:n_explained]]}
+    absent = {"absent_contexts": tournament_contexts.iloc[:50]}
     start = time.perf_counter()
-    alone = kept.explain(*few, game="contexts", **given, **absent)
+    contexts_only = kept.explain(*explained_sides, game="contexts", **conditions, **absent)
     seconds = [time.perf_counter() - start]
-    size = dict(zip(alone.feature_names, np.abs(alone.values).mean(axis=0)))
+    size = dict(zip(contexts_only.feature_names, np.abs(contexts_only.values).mean(axis=0)))
     order = sorted(size, key=size.get, reverse=True)
     start = time.perf_counter()
-    joint = kept.explain(*few, items.iloc[:50], **given, **absent)
+    joint = kept.explain(*explained_sides, items.iloc[:50], **conditions, **absent)
     seconds.append(time.perf_counter() - start)
-    gap = np.abs(joint.values.sum(axis=1) - kept.decision_function(*few, **given)).max()
-    both = dict(zip(joint.feature_names, np.abs(joint.values).mean(axis=0)))
-    leading = sorted(both, key=both.get, reverse=True)
-    text = f"\n\nA stand-in for tennis: {players} items, {count} duels learnt, {len(test)} others, six contexts and a home; the truth is right in {best:.3f}\n\n"
+    gap = np.abs(joint.values.sum(axis=1) - kept.decision_function(*explained_sides, **conditions)).max()
+    joint_size = dict(zip(joint.feature_names, np.abs(joint.values).mean(axis=0)))
+    leading = sorted(joint_size, key=joint_size.get, reverse=True)
+    text = (
+        f"\n\nA stand-in for tennis: {players} items, {count} duels learnt, {len(test)} others, six "
+        f"contexts and a home; the truth is right in {best:.3f}\n\n"
+    )
     text += table(["told", "accuracy", "unknown of items", "of contexts", "fit, s"], rows)
     text += "\n\nContexts alone as players: " + ", ".join(f"{name} {size[name]:.2f}" for name in order)
-    text += "\nItems and contexts: " + ", ".join(f"{name} {both[name]:.2f}" for name in leading)
-    text += f"\n{asked} duels explained in {seconds[0]:.0f} s with contexts as the players, in {seconds[1]:.0f} s with items, too"
-    axes[1].barh(leading[::-1], [both[name] for name in leading[::-1]], color=COLOURS[0])
+    text += "\nItems and contexts: " + ", ".join(f"{name} {joint_size[name]:.2f}" for name in leading)
+    text += (
+        f"\n{n_explained} duels explained in {seconds[0]:.0f} s with contexts as the players, in "
+        f"{seconds[1]:.0f} s with items, too"
+    )
+    axes[1].barh(leading[::-1], [joint_size[name] for name in leading[::-1]], color=COLOURS[0])
     axes[1].set_title("stand-in for tennis, mean |value|", fontsize=10)
     return text + f"\nLargest gap of their sum to the log odds: {gap:.0e}\n"
 

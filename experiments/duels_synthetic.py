@@ -41,36 +41,38 @@ KINDS = {"kind": ["A", "B", "C"]}
 def wins(x, kind, other, other_kind):
     """Whether items win, ±1, by the mechanism."""
     column = COLUMN[kind, other_kind]
-    at = np.arange(len(kind))
-    return np.sign(x[at, column] - other[at, column])
+    rows = np.arange(len(kind))
+    return np.sign(x[rows, column] - other[rows, column])
 
 
 def mechanism(left, right, background, game):
     """Values of the mechanism for duels, by all coalitions. An item is (x, kind), of each many rows."""
     count = len(background[1])
-    own = np.arange(count)
-    first, second = (own, own) if game == "paired" else (np.repeat(own, count), np.tile(own, count))
-    found = np.zeros((len(left[1]), len(PLAYERS)))
-    for d in range(len(found)):
-        worth = {}
+    indices = np.arange(count)
+    first, second = (
+        (indices, indices) if game == "paired" else (np.repeat(indices, count), np.tile(indices, count))
+    )
+    values = np.zeros((len(left[1]), len(PLAYERS)))
+    for d in range(len(values)):
+        coalition_values = {}
         for mask in itertools.product([False, True], repeat=len(PLAYERS)):
             sides = []
             for (x, kind), rows in ((left, first), (right, second)):
                 sides.append(np.where(mask[:4], x[d], background[0][rows]))
                 sides.append(np.full(len(rows), kind[d]) if mask[4] else background[1][rows])
-            worth[mask] = wins(*sides).mean()
-        for mask, value in worth.items():
+            coalition_values[mask] = wins(*sides).mean()
+        for mask, value in coalition_values.items():
             size = sum(mask)
             for j in range(len(PLAYERS)):
                 if mask[j]:
-                    without = worth[mask[:j] + (False,) + mask[j + 1 :]]
+                    reduced = coalition_values[mask[:j] + (False,) + mask[j + 1 :]]
                     share = (
                         math.factorial(size - 1)
                         * math.factorial(len(PLAYERS) - size)
                         / math.factorial(len(PLAYERS))
                     )
-                    found[d, j] += share * (value - without)
-    return found
+                    values[d, j] += share * (value - reduced)
+    return values
 
 
 def clusters(options, axes):
@@ -90,37 +92,40 @@ def clusters(options, axes):
             pair_groups(duels).max() + 1
         )
         train, test = duels[part < 0.8], duels[part >= 0.9]
-        some = test[:60]
+        sample = test[:60]
         kinds = kind[test]
         ab = test[np.isin(kinds, [0, 1]).all(axis=1) & (kinds[:, 0] != kinds[:, 1])]
         if len(ab) < 60:
             left, right = rng.choice(np.flatnonzero(kind == 0), 60), rng.choice(np.flatnonzero(kind == 1), 60)
             ab = np.column_stack([left, right])
         ab = ab[:60]
-        few = rng.permutation(count)[:100]
-        background = (x[few], kind[few])
-        for label, asked in (("all", some), ("A against B", ab)):
-            sides = [(x[side], kind[side]) for side in asked.T]
+        background_rows = rng.permutation(count)[:100]
+        background = (x[background_rows], kind[background_rows])
+        for label, explained in (("all", sample), ("A against B", ab)):
+            sides = [(x[side], kind[side]) for side in explained.T]
             for game in ("independent", "paired"):
                 sizes.setdefault(("truth (±1)", label, game), []).append(mechanism(*sides, background, game))
         for name in scores:
             start = time.perf_counter()
-            how = {"kernel": RBF([2.0] * 7), "random_state": 0}
-            model = riesz.PreferenceClassifier(name, **how).fit(items, train)
-            chance = model.predict_proba(items.iloc[test[:, 0]], items.iloc[test[:, 1]])[:, 1]
-            truth = np.repeat([1, 0], len(chance))
+            settings = {"kernel": RBF([2.0] * 7), "random_state": 0}
+            model = riesz.PreferenceClassifier(name, **settings).fit(items, train)
+            probability = model.predict_proba(items.iloc[test[:, 0]], items.iloc[test[:, 1]])[:, 1]
+            truth = np.repeat([1, 0], len(probability))
             took[name].append(time.perf_counter() - start)
             scores[name].append(
-                [(chance > 0.5).mean(), roc_auc_score(truth, np.concatenate([chance, 1 - chance]))]
+                [
+                    (probability > 0.5).mean(),
+                    roc_auc_score(truth, np.concatenate([probability, 1 - probability])),
+                ]
             )
-            for label, asked in (("all", some), ("A against B", ab)):
+            for label, explained in (("all", sample), ("A against B", ab)):
                 for game in ("independent", "paired", "observational"):
                     if game == "observational" and name != "nested":
                         continue
                     why = model.explain(
-                        items.iloc[asked[:, 0]],
-                        items.iloc[asked[:, 1]],
-                        items.iloc[few],
+                        items.iloc[explained[:, 0]],
+                        items.iloc[explained[:, 1]],
+                        items.iloc[background_rows],
                         game=game,
                         groups=KINDS,
                     )
@@ -128,8 +133,8 @@ def clusters(options, axes):
                     sizes.setdefault((name, label, game), []).append(values)
             true = sizes["truth (±1)", "all", "independent"][-1]
             agree[name].append(np.corrcoef(sizes[name, "all", "independent"][-1].ravel(), true.ravel())[0, 1])
-        alone = model.explain(items.iloc[ab[:, 0]], items.iloc[ab[:, 1]], items.iloc[few])
-        sizes.setdefault("ungrouped", []).append(np.abs(alone.values).mean(axis=0))
+        ungrouped = model.explain(items.iloc[ab[:, 0]], items.iloc[ab[:, 1]], items.iloc[background_rows])
+        sizes.setdefault("ungrouped", []).append(np.abs(ungrouped.values).mean(axis=0))
     published = {"nested": "–", "utility": ".71", "generalised": ".98"}
     rows = [
         [
@@ -142,7 +147,10 @@ def clusters(options, axes):
         ]
         for name, runs_of in scores.items()
     ]
-    text = f"\n\nTable 7.3, synthetic: {count} items, {number} duels, 80 % learnt, 10 % tested, {runs} runs, ± standard deviation over runs\n\n"
+    text = (
+        f"\n\nTable 7.3, synthetic: {count} items, {number} duels, 80 % learnt, 10 % tested, {runs} runs, ± "
+        f"standard deviation over runs\n\n"
+    )
     text += table(
         [
             "model",
@@ -155,25 +163,31 @@ def clusters(options, axes):
         rows,
     )
     ahead = np.subtract(agree["nested"], agree["utility"])
-    text += f"\n\nThe nested model's correlation is ahead of the utility's by {ahead.mean():.2f} ± {ahead.std():.2f}.\n"
+    text += (
+        f"\n\nThe nested model's correlation is ahead of the utility's by {ahead.mean():.2f} ± "
+        f"{ahead.std():.2f}.\n"
+    )
     rows = []
     for key, values in sizes.items():
         if key == "ungrouped":
             continue
         size = np.abs(np.concatenate(values)).mean(axis=0)
-        first = sum(np.abs(one).mean(axis=0).argmax() == size.argmax() for one in values)
+        first = sum(np.abs(run_values).mean(axis=0).argmax() == size.argmax() for run_values in values)
         rows.append([*key, *map(float, size), f"{PLAYERS[size.argmax()]} in {first} of {runs}"])
         if key in (("nested", "A against B", "independent"), ("truth (±1)", "A against B", "independent")):
             axis = axes[0] if key[0] == "nested" else axes[1]
             axis.bar(PLAYERS, size, color=COLOURS[:5])
             axis.set_title(f"A against B, {key[0]}", fontsize=10)
-    text += "\n\nFigures 7.2 and 7.3: mean |value| of 60 test duels a run; the mechanism's is ±1, the models' are log odds. Published: x0 first of all duels, AB of A against B.\n\n"
+    text += (
+        "\n\nFigures 7.2 and 7.3: mean |value| of 60 test duels a run; the mechanism's is ±1, the models' "
+        "are log odds. Published: x0 first of all duels, AB of A against B.\n\n"
+    )
     rows.sort(key=lambda row: (row[1], row[2]))
     text += table(["of", "duels", "game", *PLAYERS, "first"], rows)
-    told = ", ".join(
+    sizes_text = ", ".join(
         f"{name} {size:.2f}" for name, size in zip(items.columns, np.mean(sizes["ungrouped"], axis=0))
     )
-    return text + f"\n\nGeneralised, A against B, independent, each one-hot column a player: {told}\n"
+    return text + f"\n\nGeneralised, A against B, independent, each one-hot column a player: {sizes_text}\n"
 
 
 def naive(options, axes):
@@ -186,20 +200,20 @@ def naive(options, axes):
         items, np.column_stack([left, right]), outcome=won.astype(float)
     )
     first, second = items[left[:50]], items[right[:50]]
-    there, back = model.rows(first, second), model.rows(second, first)
+    forward, back = model.rows(first, second), model.rows(second, first)
     winner, loser = np.where(won, left, right), np.where(won, right, left)
     explainer = riesz.Explainer(model.expansion_, model.rows(items[winner], items[loser]))
-    one, other = explainer(there).values, explainer(back).values
-    wrong = np.abs(one[:, :4] + other[:, 4:]).max()
-    why, turned = model.explain(first, second).values, model.explain(second, first).values
+    values, other = explainer(forward).values, explainer(back).values
+    wrong = np.abs(values[:, :4] + other[:, 4:]).max()
+    why, swapped = model.explain(first, second).values, model.explain(second, first).values
     return (
         "\n\nFigure E.1: the columns of both sides as 2d players, 60 items, 50 duels explained, a background "
         "of the duels with winners on the left\n\n"
         + table(
             ["game", "largest value left + the same item's right", "largest value"],
             [
-                ["2d players", f"{wrong:.3f}", f"{np.abs(one).max():.2f}"],
-                ["a feature of both items", f"{np.abs(why + turned).max():.1e}", f"{np.abs(why).max():.2f}"],
+                ["2d players", f"{wrong:.3f}", f"{np.abs(values).max():.2f}"],
+                ["a feature of both items", f"{np.abs(why + swapped).max():.1e}", f"{np.abs(why).max():.2f}"],
             ],
         )
         + "\n"
@@ -209,8 +223,8 @@ def naive(options, axes):
 def skew_draw(rng, factor):
     """A draw of the generalised prior between all items, of unit share, from a factor of the kernel
     matrix."""
-    half = factor @ rng.normal(size=factor.shape) @ factor.T
-    return (half - half.T) / math.sqrt(2)
+    draw = factor @ rng.normal(size=factor.shape) @ factor.T
+    return (draw - draw.T) / math.sqrt(2)
 
 
 def gaussian(x, scale):
@@ -258,10 +272,10 @@ def coverage(options, axes):
     repeats = 200 if options.full else 40
     start = time.perf_counter()
     rows = []
-    share, items_count, others = 2.25, 25, 6
+    share, items_count, n_background = 2.25, 25, 6
     weights = {s: math.factorial(s - 1) * math.factorial(3 - s) / 6 for s in (1, 2, 3)}
     for number, known in ((40, True), (150, True), (40, False), (150, False)):
-        held, squares, held_values, squares_values, predicted, happened = [], [], [], [], [], []
+        coverages, squares, held_values, squares_values, predicted, happened = [], [], [], [], [], []
         for seed in range(repeats):
             rng = np.random.default_rng([seed, number])
             x = rng.normal(size=(items_count, 3))
@@ -269,7 +283,9 @@ def coverage(options, axes):
             # Rows that the game makes of the explained duel: for every coalition and every background row,
             # both sides.
             masks = list(itertools.product([False, True], repeat=3))
-            made = [np.where(mask, x[side], x[b]) for mask in masks for b in range(others) for side in pair]
+            made = [
+                np.where(mask, x[side], x[b]) for mask in masks for b in range(n_background) for side in pair
+            ]
             all_rows = np.vstack([x, made])
             values, vectors = np.linalg.eigh(gaussian(all_rows, 1.0))
             factor = vectors * np.sqrt(values.clip(0))
@@ -278,44 +294,49 @@ def coverage(options, axes):
             left, right = rng.integers(items_count, size=(2, number))
             right = np.where(left == right, (right + 1) % items_count, right)
             won = (rng.random(number) < 1 / (1 + np.exp(-g[left, right]))).astype(float)
-            how = {"kernel": RBF(1.0), "optimizer": None} if known else {"kernel": RBF("median")}
-            model = riesz.PreferenceClassifier(**how, landmarks=None)
+            settings = {"kernel": RBF(1.0), "optimizer": None} if known else {"kernel": RBF("median")}
+            model = riesz.PreferenceClassifier(**settings, landmarks=None)
             model.fit(x, np.column_stack([left, right]), outcome=won)
-            one, other = rng.integers(items_count, size=(2, 30))
-            one, other = one[one != other], other[one != other]
-            mean, sd = model.decision_function(x[one], x[other], return_std=True)
-            z = (g[one, other] - mean) / sd
-            held.append((np.abs(z) < 1.96).mean())
+            first, other = rng.integers(items_count, size=(2, 30))
+            first, other = first[first != other], other[first != other]
+            mean, sd = model.decision_function(x[first], x[other], return_std=True)
+            z = (g[first, other] - mean) / sd
+            coverages.append((np.abs(z) < 1.96).mean())
             squares.append((z**2).mean())
-            predicted.append(model.predict_proba(x[one], x[other])[:, 1])
-            happened.append(1 / (1 + np.exp(-g[one, other])))
-            worth = {}
+            predicted.append(model.predict_proba(x[first], x[other])[:, 1])
+            happened.append(1 / (1 + np.exp(-g[first, other])))
+            coalition_values = {}
             for i, mask in enumerate(masks):
-                at = items_count + 2 * (i * others + np.arange(others))
-                worth[mask] = g[at, at + 1].mean()
+                places = items_count + 2 * (i * n_background + np.arange(n_background))
+                coalition_values[mask] = g[places, places + 1].mean()
             true = np.zeros(3)
-            for mask, value in worth.items():
+            for mask, value in coalition_values.items():
                 for j in np.flatnonzero(mask):
-                    true[j] += weights[sum(mask)] * (value - worth[mask[:j] + (False,) + mask[j + 1 :]])
-            why = model.explain(x[[pair[0]]], x[[pair[1]]], x[:others], game="paired", covariance=True)
+                    true[j] += weights[sum(mask)] * (
+                        value - coalition_values[mask[:j] + (False,) + mask[j + 1 :]]
+                    )
+            why = model.explain(x[[pair[0]]], x[[pair[1]]], x[:n_background], game="paired", covariance=True)
             z = (true - why.values[0]) / why.sd[0]
             held_values.append((np.abs(z) < 1.96).mean())
             squares_values.append((z**2).mean())
         bins = []
         for low in np.arange(0, 1, 0.2):
             # The standard error is that of independent repetitions: pairs of one draw are not.
-            of = [(p >= low) & (p < low + 0.2) for p in predicted]
-            gaps = np.array([(y[b] - p[b]).sum() for p, y, b in zip(predicted, happened, of)])
-            size = sum(b.sum() for b in of)
+            in_bin = [(p >= low) & (p < low + 0.2) for p in predicted]
+            gaps = np.array([(y[b] - p[b]).sum() for p, y, b in zip(predicted, happened, in_bin)])
+            size = sum(b.sum() for b in in_bin)
             bins.append(f"{gaps.sum() / size:+.3f} ± {math.sqrt((gaps**2).sum()) / size:.3f}")
         row = [number, "known" if known else "by the evidence"]
-        for inside, square in ((held, squares), (held_values, squares_values)):
+        for inside, square in ((coverages, squares), (held_values, squares_values)):
             row += [
                 f"{np.mean(inside):.3f} ± {np.std(inside) / math.sqrt(repeats):.3f}",
                 f"{np.mean(square):.2f}",
             ]
         rows.append([*row, *bins])
-    text = f"\n\nHow sure: {items_count} items of 3 columns, {repeats} repetitions, ± standard error ({time.perf_counter() - start:.0f} s)\n\n"
+    text = (
+        f"\n\nHow sure: {items_count} items of 3 columns, {repeats} repetitions, ± standard error "
+        f"({time.perf_counter() - start:.0f} s)\n\n"
+    )
     header = ["duels", "prior", "log odds in 95 %", "mean z²", "values in 95 %", "mean z²"]
     header += [f"gap at p in {low:.1f} … {low + 0.2:.1f}" for low in np.arange(0, 1, 0.2)]
     return text + table(header, rows) + "\n"

@@ -51,8 +51,8 @@ def main():
             rows.append([game, f"{strengths[s]:g}", float(error), float(sizes[3]), float(sizes[4])])
             for axis, j in zip(axes[2 * g : 2 * g + 2], (3, 4)):
                 grid = np.linspace(-30, 30, 400)
-                spread = values[:, j].std()
-                density = gaussian_kde(values[:, j])(grid) if spread > 1e-3 else np.zeros_like(grid)
+                deviation = values[:, j].std()
+                density = gaussian_kde(values[:, j])(grid) if deviation > 1e-3 else np.zeros_like(grid)
                 axis.plot(grid, density, color=COLOURS[s % len(COLOURS)], label=f"λ = {strengths[s]:g}")
                 axis.set_title(f"{game} penalty: φ of X{j + 1}", fontsize=10)
                 axis.set_xlabel("observational Shapley value")

@@ -25,7 +25,7 @@ import warnings
 
 import numpy as np
 import pandas
-from _figures import HERE, table
+from _figures import FOLDER, table
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
@@ -123,7 +123,7 @@ def evaluate(name, folder, full):
         X, y = X[rows], y[rows]
     count = max(1, round(X.shape[1] / 5))
     splits = (StratifiedKFold if classes else KFold)(5, shuffle=True, random_state=0).split(X, y)
-    found = {method: {"error": [], "r2": [], "seconds": []} for method in METHODS}
+    results = {method: {"error": [], "r2": [], "seconds": []} for method in METHODS}
     for train, test in splits:
         train = train[:4000]
         scale = StandardScaler().fit(X[train])
@@ -131,20 +131,20 @@ def evaluate(name, folder, full):
         for method, scores in METHODS.items():
             start = time.perf_counter()
             order = np.argsort(-scores(inside, y[train], classes, count), kind="stable")
-            found[method]["seconds"].append(time.perf_counter() - start)
+            results[method]["seconds"].append(time.perf_counter() - start)
             best = order if method == "all features" else order[:count]
             predicted = learn(inside[:, best], y[train], outside[:, best], classes)
             if classes:
-                found[method]["error"].append(np.mean(predicted == y[test]))
-                found[method]["r2"].append(np.nan)
+                results[method]["error"].append(np.mean(predicted == y[test]))
+                results[method]["r2"].append(np.nan)
             else:
                 # As scikit-learn's: |y| is at least the machine's epsilon.
                 size = np.maximum(np.abs(y[test]), np.finfo(float).eps)
-                found[method]["error"].append(np.mean(np.abs(predicted - y[test]) / size))
-                found[method]["r2"].append(
+                results[method]["error"].append(np.mean(np.abs(predicted - y[test]) / size))
+                results[method]["r2"].append(
                     1 - np.sum((predicted - y[test]) ** 2) / np.sum((y[test] - y[train].mean()) ** 2)
                 )
-    return X.shape, count, found
+    return X.shape, count, results
 
 
 def main():
@@ -158,16 +158,18 @@ def main():
         "--data", type=pathlib.Path, help="folder with the files that scikit-learn does not bring"
     )
     parser.add_argument("--full", action="store_true", help="all rows")
-    parser.add_argument("--output", type=pathlib.Path, default=HERE / "results", help="folder for the table")
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=FOLDER / "results", help="folder for the table"
+    )
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore")
     names = options.sets or (list(SETS) if options.data else ["wisconsin"])
     text = "Accuracy, or mean absolute percentage error and R², over five folds\n"
     for name in names:
-        shape, count, found = evaluate(name, options.data, options.full)
+        shape, count, results = evaluate(name, options.data, options.full)
         rows = []
-        for method, scores in found.items():
+        for method, scores in results.items():
             error, r2 = np.array(scores["error"]), np.array(scores["r2"])
             rows.append(
                 [
@@ -178,7 +180,10 @@ def main():
                 ]
             )
         classes, published = SETS[name][1:]
-        text += f"\n{name}: {shape[0]} rows, {count} of {shape[1]} features; published for Shapley values: {published}\n\n"
+        text += (
+            f"\n{name}: {shape[0]} rows, {count} of {shape[1]} features; published for Shapley values: "
+            f"{published}\n\n"
+        )
         text += (
             table(
                 [

@@ -83,14 +83,14 @@ def index_rows(options):
         start = time.perf_counter()
         large = len(np.unique(duels)) > 500
         draws = (20 if large else 1000) if options.full else (3 if large else 40)
-        found = spec_r(duels, items=frames.get(name), n_draws=draws, random_state=0)
-        told = share = "–"
+        result = spec_r(duels, items=frames.get(name), n_draws=draws, random_state=0)
+        bayes_factor = share = "–"
         if name in frames and not large:
             items = frames[name]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 kernel = kernel_of(items)
-                told = f"{compare_models(items, duels, kernel=kernel).cycles:.1f}"
+                bayes_factor = f"{compare_models(items, duels, kernel=kernel).cycles:.1f}"
                 model = riesz.PreferenceClassifier(kernel=kernel).fit(items, duels)
             hodge = rankability(model, items, random_state=0)
             low, _, high = hodge.cyclic_share_interval
@@ -100,12 +100,12 @@ def index_rows(options):
             [
                 name,
                 "–" if published is None else f"{published:.2f}",
-                f"{found.value:.3f}",
-                f"{found.ranking:.3f} ± {found.ranking_std:.3f}",
-                f"{found.coins:.3f} ± {found.coins_std:.3f}",
+                f"{result.value:.3f}",
+                f"{result.ranking:.3f} ± {result.ranking_std:.3f}",
+                f"{result.coins:.3f} ± {result.coins_std:.3f}",
                 "–" if clustering is None else f"{clustering:.2f}",
-                f"{found.average_clustering:.3f}",
-                told,
+                f"{result.average_clustering:.3f}",
+                bayes_factor,
                 share,
                 f"{time.perf_counter() - start:.0f}",
             ]
@@ -116,10 +116,12 @@ def index_rows(options):
 def kernel_of(items):
     """One length scale for all columns, in units of their standard deviations, and one for categories."""
     numbers = items.select_dtypes("number")
-    spread = numbers.std(ddof=0).to_numpy()
-    kernel = riesz.kernels.RBF((spread * np.sqrt(len(spread))).tolist(), columns=list(numbers.columns))
-    others = [c for c in items if c not in numbers]
-    return kernel * riesz.kernels.Categorical(columns=others) if others else kernel
+    deviations = numbers.std(ddof=0).to_numpy()
+    kernel = riesz.kernels.RBF(
+        (deviations * np.sqrt(len(deviations))).tolist(), columns=list(numbers.columns)
+    )
+    categorical = [c for c in items if c not in numbers]
+    return kernel * riesz.kernels.Categorical(columns=categorical) if categorical else kernel
 
 
 def circle(count, seed):
@@ -130,19 +132,21 @@ def circle(count, seed):
     items = np.column_stack([np.cos(angle), np.sin(angle)])
     left, right = np.triu_indices(count, 1)
     ahead = (angle[left] - angle[right]) % (2 * np.pi) < np.pi
-    met = rng.random(len(left)) < 0.3
-    duels = np.column_stack([left, right])[met]
+    compared = rng.random(len(left)) < 0.3
+    duels = np.column_stack([left, right])[compared]
     kernel = riesz.kernels.RBF([1.0, 1.0])
-    found = []
+    results = []
     for kind in ("nested", "utility"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = riesz.PreferenceClassifier(kind, kernel=kernel).fit(
-                items, duels, outcome=ahead[met].astype(float)
+                items, duels, outcome=ahead[compared].astype(float)
             )
-        right_ones = (model.decision_function(items[left[~met]], items[right[~met]]) > 0) == ahead[~met]
-        found.append((right_ones.mean(), model))
-    (nested, model), (utility, _) = found
+        right_ones = (model.decision_function(items[left[~compared]], items[right[~compared]]) > 0) == ahead[
+            ~compared
+        ]
+        results.append((right_ones.mean(), model))
+    (nested, model), (utility, _) = results
     return nested, utility, rankability(model, items, n_draws=128, random_state=0)
 
 
@@ -154,7 +158,10 @@ def main():
     header = ["set", "published", "ours", "perfect ranking", "coins", "C_avg published", "ours"]
     rows = index_rows(options)
     text += table([*header, "log Bayes factor of cycles", "cyclic share (95 %)", "seconds"], rows)
-    text += "\n\nA perfect ranking on these graphs has nearly the same SpecR as the data, and coins not much less: it measures who met whom.\n"
+    text += (
+        "\n\nA perfect ranking on these graphs has nearly the same SpecR as the data, and coins not much "
+        "less: it measures who met whom.\n"
+    )
     figure, axes = panels(2)
     for i, row in enumerate(rows):
         for j, (cell, name) in enumerate(zip(row[2:5], ["data", "perfect ranking", "coins"])):
@@ -170,14 +177,14 @@ def main():
     lines = []
     for seed in range(3):
         start = time.perf_counter()
-        nested, utility, found = circle(count, seed)
-        low, _, high = found.cyclic_share_interval
+        nested, utility, hodge = circle(count, seed)
+        low, _, high = hodge.cyclic_share_interval
         lines.append(
             [
                 seed,
                 nested,
                 utility,
-                f"{found.cyclic_share:.3f} ({low:.3f} … {high:.3f})",
+                f"{hodge.cyclic_share:.3f} ({low:.3f} … {high:.3f})",
                 f"{time.perf_counter() - start:.0f}",
             ]
         )

@@ -21,7 +21,7 @@ import time
 
 import numpy as np
 import pandas
-from _figures import HERE, plt, table
+from _figures import FOLDER, plt, table
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import riesz
@@ -47,7 +47,7 @@ def median_scales(X):
     return np.array([np.median(g) if np.median(g) > 0 else g.std() + 1e-9 for g in gaps])
 
 
-def found(folder, name):
+def find_file(folder, name):
     files = [] if folder is None else sorted(pathlib.Path(folder).rglob(name))
     if not files:
         raise FileNotFoundError(f"{name} is not below --data {folder}")
@@ -61,7 +61,7 @@ def small(name, folder):
     if name == "breast":
         return load_breast_cancer(as_frame=True, return_X_y=True)
     file, target = {"pima": ("pima_diabetes.csv", "Outcome"), "housing": ("boston_housing.csv", "MEDV")}[name]
-    frame = pandas.read_csv(found(folder, file))
+    frame = pandas.read_csv(find_file(folder, file))
     return frame.drop(columns=[target]), frame[target]
 
 
@@ -96,7 +96,8 @@ def explain_small(name, folder):
 
 def explain_census(folder, reference_rows):
     frame = pandas.concat(
-        [pandas.read_csv(found(folder, f"adult_{part}.csv")) for part in ("train", "test")], ignore_index=True
+        [pandas.read_csv(find_file(folder, f"adult_{part}.csv")) for part in ("train", "test")],
+        ignore_index=True,
     )
     y = frame.pop("income").str.contains(">50K").to_numpy(dtype=float)
     text = [name for name in frame if not pandas.api.types.is_numeric_dtype(frame[name])]
@@ -111,12 +112,12 @@ def explain_census(folder, reference_rows):
     rng = np.random.default_rng(0)
     rows = X.to_numpy()
     landmarks = rows[rng.permutation(len(rows))[:1000]]
-    scale, alike = 2 * median_scales(rows[:, numeric]), 0.6
+    scale, similarity = 2 * median_scales(rows[:, numeric]), 0.6
 
     def gram(a):
         distance = sum(((a[:, None, j] - landmarks[None, :, j]) / s) ** 2 for j, s in zip(numeric, scale))
         different = sum(a[:, None, j] != landmarks[None, :, j] for j in codes)
-        return np.exp(-distance / 2) * alike**different
+        return np.exp(-distance / 2) * similarity**different
 
     center = y.mean()
     left, right = np.zeros((1000, 1000)), np.zeros(1000)
@@ -128,7 +129,7 @@ def explain_census(folder, reference_rows):
     names = list(X)
     kernel = RBF(scale, columns=[names[j] for j in numeric])
     for j in codes:
-        kernel = kernel * Categorical(similarity=alike, columns=[names[j]])
+        kernel = kernel * Categorical(similarity=similarity, columns=[names[j]])
     model = riesz.Expansion(
         kernel, landmarks, coef, center, feature_names=names, output_names=["income > 50K"]
     )
@@ -137,8 +138,8 @@ def explain_census(folder, reference_rows):
     start = time.perf_counter()
     # Landmarks were drawn at random, and so are the rows after them.
     reference = rows[np.random.default_rng(0).permutation(len(rows))[:reference_rows]]
-    through = {} if reference_rows <= 1000 else {"landmarks": 1000}
-    explanation = riesz.Explainer(model, game=riesz.Observational(reference, **through), coalitions=2048)(
+    options = {} if reference_rows <= 1000 else {"landmarks": 1000}
+    explanation = riesz.Explainer(model, game=riesz.Observational(reference, **options), coalitions=2048)(
         X[:1000]
     )
     return explanation, time.perf_counter() - start, accuracy
@@ -156,7 +157,7 @@ def main():
         default=1000,
         help="reference rows for the census, through 1,000 landmarks if more",
     )
-    parser.add_argument("--output", type=pathlib.Path, default=HERE / "results")
+    parser.add_argument("--output", type=pathlib.Path, default=FOLDER / "results")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     lines = []

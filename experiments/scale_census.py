@@ -48,11 +48,11 @@ def census(folder):
             raise SystemExit(f"adult_{part}.csv is not below --data {folder}")
         rows = pd.read_csv(files[0])
         parts.append(rows.assign(income=rows["income"].str.contains(">50K").astype(float)))
-    both = pd.concat(parts, ignore_index=True)
-    for name in both.select_dtypes("number"):
-        if both[name].max() > 1000:
-            both[name] = np.log1p(both[name])
-    return both.iloc[: len(parts[0])], both.iloc[len(parts[0]) :], both
+    combined = pd.concat(parts, ignore_index=True)
+    for name in combined.select_dtypes("number"):
+        if combined[name].max() > 1000:
+            combined[name] = np.log1p(combined[name])
+    return combined.iloc[: len(parts[0])], combined.iloc[len(parts[0]) :], combined
 
 
 def rivals(train, test, text):
@@ -69,20 +69,22 @@ def rivals(train, test, text):
 
 
 def similarity(options, work, kernel, train):
-    """How alike two categories are, and the log losses of what was tried; .5 is riesz's default."""
-    losses, held = {}, np.arange(len(train)) % 5 == 0
-    for name, part in (("learnt", ~held), ("held", held)):
+    """The similarity of two categories that has the least log loss, and the log losses of what was tried; .5
+    is riesz's default."""
+    losses, is_held_out = {}, np.arange(len(train)) % 5 == 0
+    for name, part in (("learnt", ~is_held_out), ("held", is_held_out)):
         train[part].to_parquet(work / f"{name}.parquet", index=False)
-    for alike in (0.5, 0.8, 0.9, 0.95, 0.98):
-        asked = ["--target", "income", "--model", "klr", "--landmarks", 500, "--kernel", kernel(alike)]
-        command(options, "fit", work / "learnt.parquet", *asked, "-o", work / "tried.riesz")
-        losses[alike] = log_loss(
-            train["income"][held], predicted(options, work, work / "tried.riesz", work / "held.parquet")
+    for value in (0.5, 0.8, 0.9, 0.95, 0.98):
+        fit_options = ["--target", "income", "--model", "klr", "--landmarks", 500, "--kernel", kernel(value)]
+        command(options, "fit", work / "learnt.parquet", *fit_options, "-o", work / "tried.riesz")
+        losses[value] = log_loss(
+            train["income"][is_held_out],
+            predicted(options, work, work / "tried.riesz", work / "held.parquet"),
         )
     return min(losses, key=losses.get), losses
 
 
-def scored(options, work, how, test, axis):
+def scored(options, work, fit_options, test, axis):
     """Errors by landmarks."""
     for colour, kind, name in (
         (0, "klr", "kernel logistic regression"),
@@ -94,7 +96,7 @@ def scored(options, work, how, test, axis):
                 options,
                 "fit",
                 work / "train.parquet",
-                *how,
+                *fit_options,
                 "--model",
                 kind,
                 "--landmarks",
@@ -102,9 +104,9 @@ def scored(options, work, how, test, axis):
                 "-o",
                 model,
             )
-            chance = predicted(options, work, model, work / "test.parquet")
-            yield [name, landmarks, *scores(test["income"], chance, kind == "klr"), *taken(fit)]
-            errors[landmarks] = 100 * np.mean((chance > 0.5) != test["income"])
+            probability = predicted(options, work, model, work / "test.parquet")
+            yield [name, landmarks, *scores(test["income"], probability, kind == "klr"), *taken(fit)]
+            errors[landmarks] = 100 * np.mean((probability > 0.5) != test["income"])
         axis.plot(errors.keys(), errors.values(), "o-", color=COLOURS[colour], label=name)
     axis.set(xscale="log", xlabel="landmarks", title="test error, %")
     axis.set_xticks([250, 500, 1000, 2000], ["250", "500", "1,000", "2,000"])
@@ -112,49 +114,60 @@ def scored(options, work, how, test, axis):
     axis.legend(fontsize=6)
 
 
-def all_explained(options, work, how, both, axis):
+def all_explained(options, work, fit_options, combined, axis):
     """All rows fitted, and all explained in three games."""
     model = work / "census.riesz"
     fit = command(
-        options, "fit", work / "all.parquet", *how, "--model", "klr", "--landmarks", 1000, "-o", model
+        options, "fit", work / "all.parquet", *fit_options, "--model", "klr", "--landmarks", 1000, "-o", model
     )
     lines, sizes = [], {}
     for game in ("functional", "marginal-product", "interventional"):
-        more = [] if game == "functional" else ["--background", work / "background.parquet"]
-        values, base, residual, found = explained(
-            options, work, model, work / "all.parquet", "--game", game, *more
+        background_options = [] if game == "functional" else ["--background", work / "background.parquet"]
+        values, base, residual, measurement = explained(
+            options, work, model, work / "all.parquet", "--game", game, *background_options
         )
         sizes[game] = values.abs().mean()
         first = ", ".join(sizes[game].sort_values(ascending=False).index[:6])
-        lines.append([game, f"{base:.2f}", first, residual, *taken(found)])
+        lines.append([game, f"{base:.2f}", first, residual, *taken(measurement)])
     sizes = pd.DataFrame(sizes)
     axis.barh(sizes.index, sizes["interventional"], color=COLOURS[0])
     axis.tick_params(labelsize=6)
     axis.set_title("mean |value|, interventional", fontsize=9)
-    told = f"\n\nLogistic regression of all {len(both):,} rows, 1,000 landmarks: fit {' s, '.join(taken(fit))} GiB. All rows explained:\n\n"
-    told += table(
+    report = (
+        f"\n\nLogistic regression of all {len(combined):,} rows, 1,000 landmarks: fit "
+        f"{' s, '.join(taken(fit))} GiB. All rows explained:\n\n"
+    )
+    report += table(
         ["game", "base value", "features that lead", "residual (proved)", "seconds (of cores)", "GiB"], lines
     )
     return (
-        told
+        report
         + "\n\nMean |value|\n\n"
         + table(["", *sizes], [[name, *map(float, row)] for name, *row in sizes.itertuples()])
     )
 
 
-def bars(options, work, how, both, background):
-    """What landmarks leave out, by the estimate, and what twice as many of them change."""
-    asked, found, lines = both.drop(columns="income").sample(1000, random_state=1), [], []
+def bars(options, work, fit_options, combined, background):
+    """A comparison of the estimate of what landmarks leave out with what twice as many of them change."""
+    sample, explanations, lines = combined.drop(columns="income").sample(1000, random_state=1), [], []
     for landmarks in (500, 1000, 2000):
         model = work / f"bars-{landmarks}.riesz"
         command(
-            options, "fit", work / "all.parquet", *how, "--landmarks", landmarks, "--posterior", "-o", model
+            options,
+            "fit",
+            work / "all.parquet",
+            *fit_options,
+            "--landmarks",
+            landmarks,
+            "--posterior",
+            "-o",
+            model,
         )
         explainer = riesz.Explainer(str(model), background, covariance=True, threads=options.threads)
-        found.append(explainer(asked))
-    for name, few, many in (("500, 1,000", *found[:2]), ("1,000, 2,000", *found[1:])):
-        moved, width = np.abs(many.values - few.values), 1.96 * few.sd
-        sizes = [f"{np.mean(each):.4f}" for each in (np.abs(few.values), width, moved)]
+        explanations.append(explainer(sample))
+    for name, coarse, fine in (("500, 1,000", *explanations[:2]), ("1,000, 2,000", *explanations[1:])):
+        moved, width = np.abs(fine.values - coarse.values), 1.96 * coarse.sd
+        sizes = [f"{np.mean(array):.4f}" for array in (np.abs(coarse.values), width, moved)]
         lines.append([name, *sizes, float(np.mean(moved <= width))])
     header = ["landmarks", "mean |value|", "± by the estimate", "moved by twice as many", "share within ±"]
     return "\n\nRidge regression of all rows, 1,000 of them explained, interventional game:\n\n" + table(
@@ -166,25 +179,28 @@ def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--data", required=True, help="folder that holds the census")
     options = arguments(__doc__, (parser, settings()))
-    train, test, both = census(options.data)
-    background = both.sample(100, random_state=0)
-    text = [name for name in both if not pd.api.types.is_numeric_dtype(both[name])]
-    numbers = [name for name in both if name not in [*text, "income"]]
-    kernel = lambda alike: f"rbf({', '.join(numbers)}) * categorical({', '.join(text)}, similarity={alike})"
+    train, test, combined = census(options.data)
+    background = combined.sample(100, random_state=0)
+    text = [name for name in combined if not pd.api.types.is_numeric_dtype(combined[name])]
+    numbers = [name for name in combined if name not in [*text, "income"]]
+    kernel = lambda value: f"rbf({', '.join(numbers)}) * categorical({', '.join(text)}, similarity={value})"
     figure, axes = panels(2)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         work = pathlib.Path(folder)
-        for name, rows in {"train": train, "test": test, "all": both, "background": background}.items():
+        for name, rows in {"train": train, "test": test, "all": combined, "background": background}.items():
             rows.to_parquet(work / f"{name}.parquet", index=False)
-        alike, losses = similarity(options, work, kernel, train)
-        how = ["--target", "income", "--kernel", kernel(alike)]
-        told = f"Census: fitted to {len(train):,} rows, scored on {len(test):,}. Similarity of categories: {alike}, by log losses of training rows held out, "
-        told += ", ".join(f"{one}: {loss:.4f}" for one, loss in losses.items()) + ".\n\n"
-        lines = [*rivals(train, test, text), *scored(options, work, how, test, axes[0])]
-        told += table(["", "landmarks", "error", "AUC", "log loss", "fit, s (of cores)", "GiB"], lines)
-        told += all_explained(options, work, how, both, axes[1])
-        told += bars(options, work, how, both, background.drop(columns="income"))
-    finish(options, "scale_census", figure, told)
+        category_similarity, losses = similarity(options, work, kernel, train)
+        fit_options = ["--target", "income", "--kernel", kernel(category_similarity)]
+        report = (
+            f"Census: fitted to {len(train):,} rows, scored on {len(test):,}. Similarity of categories: "
+            f"{category_similarity}, by log losses of training rows held out, "
+        )
+        report += ", ".join(f"{value}: {loss:.4f}" for value, loss in losses.items()) + ".\n\n"
+        lines = [*rivals(train, test, text), *scored(options, work, fit_options, test, axes[0])]
+        report += table(["", "landmarks", "error", "AUC", "log loss", "fit, s (of cores)", "GiB"], lines)
+        report += all_explained(options, work, fit_options, combined, axes[1])
+        report += bars(options, work, fit_options, combined, background.drop(columns="income"))
+    finish(options, "scale_census", figure, report)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from _figures import COLOURS, HERE, arguments, finish, panels, table, within
+from _figures import COLOURS, FOLDER, arguments, criterion_text, finish, panels, table
 
 import riesz
 
@@ -83,8 +83,8 @@ def parts_of(out):
 def memory(process):
     """The peak of a running process in GiB, where the system tells it."""
     try:
-        found = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process}/status").read_text())
-        return 0.0 if found is None else int(found[1]) / 2**20
+        line = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process}/status").read_text())
+        return 0.0 if line is None else int(line[1]) / 2**20
     except OSError:
         return 0.0
 
@@ -94,17 +94,17 @@ def called(spec, threads, seen=None, stop=None):
     ``stop`` parts are there: what it says, and what it took. ``seen`` gets how many parts were there when."""
     start, out, peak, killed = time.perf_counter(), pathlib.Path(spec["out"]), 0.0, False
     child = subprocess.Popen(
-        [sys.executable, HERE / "_explained.py", json.dumps(spec)],
+        [sys.executable, FOLDER / "_explained.py", json.dumps(spec)],
         env={**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)},
         stdout=subprocess.PIPE,
     )
     while True:
         peak = max(peak, memory(child.pid))
-        ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+        finished_pid, status, usage = os.wait4(child.pid, os.WNOHANG)
         count = len(parts_of(out))
         if seen is not None:
             seen.append((time.perf_counter() - start, count))
-        if ended:
+        if finished_pid:
             break
         if stop is not None and count >= stop and not killed:
             # In the middle of the next part.
@@ -113,9 +113,9 @@ def called(spec, threads, seen=None, stop=None):
             killed = True
         time.sleep(0.5)
     took = {"seconds": time.perf_counter() - start, "cores": usage.ru_utime + usage.ru_stime, "GiB": peak}
-    ended = os.waitstatus_to_exitcode(status)
-    if ended != (-signal.SIGKILL if killed else 0):
-        raise SystemExit(f"the process ended with status {ended}")
+    exit_code = os.waitstatus_to_exitcode(status)
+    if exit_code != (-signal.SIGKILL if killed else 0):
+        raise SystemExit(f"the process ended with status {exit_code}")
     print("killed" if killed else "done", {name: round(value, 2) for name, value in took.items()}, flush=True)
     return {} if killed else json.loads(child.stdout.read()), took
 
@@ -141,29 +141,33 @@ def experiment(options, work):
     out, before, after = work / "values", [], []
     spec = {"model": str(work / "model.riesz"), "rows": str(work / "rows"), "out": str(out)}
     _, first = called(spec, options.threads, before, count // 3)
-    told = not (out / "_SUCCESS").exists() and not (out / "_manifest.json").exists()
+    is_unfinished = not (out / "_SUCCESS").exists() and not (out / "_manifest.json").exists()
     kept, left = ages(out), [path for path in out.rglob(".riesz-*")]
     # A part is only known when its record is there, which is written after it.
     known = sum((out / "_parts" / f"{name}.json").exists() for name in kept)
     damaged = min(kept)
     with open(out / damaged, "r+b") as file:
         file.truncate(file.seek(0, os.SEEK_END) // 2)
-    found, second = called(spec, options.threads, after)
+    result, second = called(spec, options.threads, after)
     manifest = json.loads((out / "_manifest.json").read_text())
     stale = [name for name, age in ages(out).items() if kept.get(name) == age]
     right = sum(digest(out / part["name"]) == part["sha256"] for part in manifest["parts"])
-    some = sorted({0, len(kept) - 1, len(kept), 2 * count // 3, count - 1} & set(range(count)))
-    refused, _ = called({**spec, "out": str(work / "again"), "some": some}, 1)
-    same = sum(digest(path) == digest(out / path.name) for path in parts_of(work / "again"))
+    sample_units = sorted({0, len(kept) - 1, len(kept), 2 * count // 3, count - 1} & set(range(count)))
+    refused, _ = called({**spec, "out": str(work / "again"), "some": sample_units}, 1)
+    n_equal = sum(digest(path) == digest(out / path.name) for path in parts_of(work / "again"))
     values = sum(path.stat().st_size for path in parts_of(out))
     residual, bound = (max(part[name] for part in manifest["parts"]) for name in ("residual", "bound"))
     seconds, gib = first["seconds"] + second["seconds"], max(first["GiB"], second["GiB"])
-    yes = lambda met: "yes" if met else "NO"
+    yes = lambda is_met: "yes" if is_met else "NO"
     lines = [
-        ["no _SUCCESS and no manifest after the kill", f"{len(kept):,} of {count:,} parts there", yes(told)],
+        [
+            "no _SUCCESS and no manifest after the kill",
+            f"{len(kept):,} of {count:,} parts there",
+            yes(is_unfinished),
+        ],
         [
             "_SUCCESS at the end",
-            f"{found['rows']:,} rows, {found['parts']:,} parts",
+            f"{result['rows']:,} rows, {result['parts']:,} parts",
             yes((out / "_SUCCESS").exists()),
         ],
         ["the manifest has all rows", f"{manifest['rows']:,}", yes(manifest["rows"] == rows)],
@@ -179,21 +183,31 @@ def experiment(options, work):
         ],
         [
             "made are those that lacked, and the one cut short",
-            f"{found['made']:,}",
-            yes(found["made"] == count - known + 1),
+            f"{result['made']:,}",
+            yes(result["made"] == count - known + 1),
         ],
-        ["the same bytes in another folder, by one thread", f"{same} of {len(some)}", yes(same == len(some))],
+        [
+            "the same bytes in another folder, by one thread",
+            f"{n_equal} of {len(sample_units)}",
+            yes(n_equal == len(sample_units)),
+        ],
         [
             "parts of some units alone are refused as incomplete",
             refused.get("refused", ""),
             yes("refused" in refused),
         ],
         ["values add up as proved", f"{residual:.1e}, bound {bound:.1e}", yes(residual <= bound)],
-        ["minutes", f"{seconds / 60:.1f}", within(seconds / 60, high=30 * rows / 1e8)],
-        ["GiB", f"{gib:.2f}", within(gib, high=0.3)],
+        ["minutes", f"{seconds / 60:.1f}", criterion_text(seconds / 60, high=30 * rows / 1e8)],
+        ["GiB", f"{gib:.2f}", criterion_text(gib, high=0.3)],
     ]
-    title = f"Scale: {rows:,} rows in {len(files)} files, {size / 1e9:.1f} GB, explained by a model of {landmarks} points (R² {score:.3f}), killed and gone on with.\n"
-    title += f"{first['seconds']:.0f} s until the kill and {second['seconds']:.0f} s after it, {first['cores']:.0f} and {second['cores']:.0f} s of cores; {values / 1e9:.1f} GB of values; "
+    title = (
+        f"Scale: {rows:,} rows in {len(files)} files, {size / 1e9:.1f} GB, explained by a model of "
+        f"{landmarks} points (R² {score:.3f}), killed and gone on with.\n"
+    )
+    title += (
+        f"{first['seconds']:.0f} s until the kill and {second['seconds']:.0f} s after it, "
+        f"{first['cores']:.0f} and {second['cores']:.0f} s of cores; {values / 1e9:.1f} GB of values; "
+    )
     title += (
         f"{len(left)} temporary files left by the kill, {len(list(out.rglob('.riesz-*')))} at the end.\n\n"
     )

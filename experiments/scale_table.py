@@ -30,10 +30,10 @@ from sklearn.linear_model import LogisticRegression
 
 GROUP = 1 << 17
 COLUMNS = [f"x{j:02}" for j in range(71)]
-ALONE = {0: lambda x: x, 1: lambda x: -0.8 * x, 2: lambda x: np.sin(2 * x), 3: lambda x: 0.6 * (x**2 - 1)}
-ALONE |= {4: lambda x: 0.7 * x, 5: lambda x: np.tanh(2 * x)}
+CURVES = {0: lambda x: x, 1: lambda x: -0.8 * x, 2: lambda x: np.sin(2 * x), 3: lambda x: 0.6 * (x**2 - 1)}
+CURVES |= {4: lambda x: 0.7 * x, 5: lambda x: np.tanh(2 * x)}
 PAIRS = {(6, 7): 0.8, (8, 9): -0.8, (10, 11): 0.6}
-ACTIVE = len(ALONE) + 2 * len(PAIRS)
+ACTIVE = len(CURVES) + 2 * len(PAIRS)
 SCHEMA = pa.schema([(name, pa.float64()) for name in [*COLUMNS, "won"]])
 
 
@@ -42,7 +42,7 @@ def simulated(rng, count):
     shared = rng.normal(size=(count, 10))
     x = (rng.normal(size=(count, len(COLUMNS))) + shared[:, np.arange(len(COLUMNS)) % 10]) / np.sqrt(2)
     values = np.zeros((count, ACTIVE))
-    for j, part in ALONE.items():
+    for j, part in CURVES.items():
         values[:, j] = part(x[:, j])
     for (a, b), weight in PAIRS.items():
         values[:, a] = values[:, b] = weight / 2 * x[:, a] * x[:, b]
@@ -72,10 +72,10 @@ def agreement(values, truth):
     size = values.abs().mean().to_numpy()
     true_size = np.append(np.abs(truth).mean(axis=0), np.zeros(len(COLUMNS) - ACTIVE))
     top = np.argsort(-size)[:ACTIVE]
-    each = [np.corrcoef(values[name], truth[:, j])[0, 1] for j, name in enumerate(COLUMNS[:ACTIVE])]
-    alone, pairs = np.mean(each[: len(ALONE)]), np.mean(each[len(ALONE) :])
+    correlations = [np.corrcoef(values[name], truth[:, j])[0, 1] for j, name in enumerate(COLUMNS[:ACTIVE])]
+    curves, pairs = np.mean(correlations[: len(CURVES)]), np.mean(correlations[len(CURVES) :])
     correlation = np.corrcoef(size, true_size)[0, 1]
-    return size, [float(correlation), f"{np.sum(top < ACTIVE)} of {ACTIVE}", float(alone), float(pairs)]
+    return size, [float(correlation), f"{np.sum(top < ACTIVE)} of {ACTIVE}", float(curves), float(pairs)]
 
 
 def experiment(options, work, axis):
@@ -83,26 +83,30 @@ def experiment(options, work, axis):
     written(work / "table", rows)
     x, truth, won = simulated(np.random.default_rng([1, 0]), fresh)
     pq.write_table(as_table(x, won), work / "fresh.parquet")
-    others, _, their = simulated(np.random.default_rng([2, 0]), 1000)
-    pq.write_table(as_table(others, their), work / "background.parquet")
-    some = pq.read_table(work / "table" / "rows-00.parquet").to_pandas().iloc[:200_000]
-    linear = LogisticRegression().fit(some[COLUMNS].to_numpy(), some["won"])
+    background, _, their = simulated(np.random.default_rng([2, 0]), 1000)
+    pq.write_table(as_table(background, their), work / "background.parquet")
+    sample = pq.read_table(work / "table" / "rows-00.parquet").to_pandas().iloc[:200_000]
+    linear = LogisticRegression().fit(sample[COLUMNS].to_numpy(), sample["won"])
     lines = [["true log odds", *scores(won, 1 / (1 + np.exp(-truth.sum(axis=1)))), "", ""]]
     lines.append(
         [
-            f"logistic regression on columns, {len(some):,} rows",
+            f"logistic regression on columns, {len(sample):,} rows",
             *scores(won, linear.predict_proba(x)[:, 1]),
             "",
             "",
         ]
     )
     values_of, sizes = [], {"truth": np.append(np.abs(truth).mean(axis=0), np.zeros(len(COLUMNS) - ACTIVE))}
-    for kind, name, most in (
+    for kind, name, max_landmarks in (
         ("krr", "kernel ridge regression", 2000),
         ("klr", "kernel logistic regression", 1000),
     ):
-        landmarks, model, kept = most if options.full else 500, work / f"{kind}.riesz", work / f"kept-{kind}"
-        how = [
+        landmarks, model, kept = (
+            max_landmarks if options.full else 500,
+            work / f"{kind}.riesz",
+            work / f"kept-{kind}",
+        )
+        fit_options = [
             "--target",
             "won",
             "--model",
@@ -114,26 +118,31 @@ def experiment(options, work, axis):
             "-o",
             model,
         ]
-        fit = command(options, "fit", work / "table", *how)
+        fit = command(options, "fit", work / "table", *fit_options)
         shutil.rmtree(kept)
-        chance = predicted(options, work, model, work / "fresh.parquet")
-        lines.append([f"{name}, {landmarks:,} landmarks", *scores(won, chance, kind == "klr"), *taken(fit)])
-        for game, more in (
+        probability = predicted(options, work, model, work / "fresh.parquet")
+        lines.append(
+            [f"{name}, {landmarks:,} landmarks", *scores(won, probability, kind == "klr"), *taken(fit)]
+        )
+        for game, game_options in (
             ("functional", []),
             ("marginal-product", ["--background", work / "background.parquet"]),
         ):
-            values, _, residual, found = explained(
-                options, work, model, work / "fresh.parquet", "--game", game, *more
+            values, _, residual, measurement = explained(
+                options, work, model, work / "fresh.parquet", "--game", game, *game_options
             )
             sizes[f"{kind}, {game}"], cells = agreement(values, truth)
-            values_of.append([name, game, *cells, residual, *taken(found)])
+            values_of.append([name, game, *cells, residual, *taken(measurement)])
     for colour, name in zip(COLOURS, ("truth", "klr, marginal-product")):
         axis.plot(sizes[name], "o-", color=colour, label=name, markersize=3, linewidth=0.8)
     axis.set(xlabel="column", title="mean |value|")
     axis.legend(fontsize=6)
-    told = f"Table: {rows:,} rows, {len(COLUMNS)} columns; scored on {fresh:,} fresh rows\n\n"
-    told += table(["", "error", "AUC", "log loss", "fit, s (of cores)", "GiB"], lines)
-    told += f"\n\nShapley values of the {fresh:,} fresh rows beside the true ones: correlations of mean |value| over columns, and of values over rows, the mean of active columns by their kind\n\n"
+    report = f"Table: {rows:,} rows, {len(COLUMNS)} columns; scored on {fresh:,} fresh rows\n\n"
+    report += table(["", "error", "AUC", "log loss", "fit, s (of cores)", "GiB"], lines)
+    report += (
+        f"\n\nShapley values of the {fresh:,} fresh rows beside the true ones: correlations of mean |value| "
+        f"over columns, and of values over rows, the mean of active columns by their kind\n\n"
+    )
     header = [
         "model",
         "game",
@@ -143,12 +152,12 @@ def experiment(options, work, axis):
         "values, products",
         "residual (proved)",
     ]
-    return told + table([*header, "explained, s (of cores)", "GiB"], values_of)
+    return report + table([*header, "explained, s (of cores)", "GiB"], values_of)
 
 
 if __name__ == "__main__":
     options = arguments(__doc__, (settings(),))
     figure, (axis,) = panels(1)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        told = experiment(options, pathlib.Path(folder), axis)
-    finish(options, "scale_table", figure, told)
+        report = experiment(options, pathlib.Path(folder), axis)
+    finish(options, "scale_table", figure, report)

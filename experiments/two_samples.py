@@ -56,8 +56,8 @@ def simulate(repetitions, heavy_tails, factors):
 
 
 def boxes(axis, values, title):
-    found = axis.boxplot(1e3 * values, showfliers=False, patch_artist=True, medianprops={"color": "black"})
-    for j, box in enumerate(found["boxes"]):
+    plot = axis.boxplot(1e3 * values, showfliers=False, patch_artist=True, medianprops={"color": "black"})
+    for j, box in enumerate(plot["boxes"]):
         box.set_facecolor(COLOURS[1] if j >= D // 2 else COLOURS[0])
     axis.axhline(0, color="black", linewidth=0.6)
     axis.set_title(title, fontsize=10)
@@ -78,19 +78,22 @@ def main():
         seconds = time.perf_counter() - start
         if factors == "product":
             boxes(axis, values, title)
-        first, last = values[:, : D // 2], values[:, D // 2 :]
+        first, second = values[:, : D // 2], values[:, D // 2 :]
         rows.append(
             [
                 title,
                 factors,
                 f"{1e3 * first.mean():.3f} ± {1e3 * first.std():.3f}",
-                f"{1e3 * last.mean():.3f} ± {1e3 * last.std():.3f}",
+                f"{1e3 * second.mean():.3f} ± {1e3 * second.std():.3f}",
                 f"{(values[:, : D // 2] < 0).mean():.0%}",
                 f"{(values[:, D // 2 :] > 0).mean():.0%}",
                 f"{seconds:.0f}",
             ]
         )
-    text = f"Shapley values of the unbiased MMD², thousandths, n = m = {N}, d = {D}, {repetitions} repetitions\n\n"
+    text = (
+        f"Shapley values of the unbiased MMD², thousandths, n = m = {N}, d = {D}, {repetitions} "
+        f"repetitions\n\n"
+    )
     text += table(
         [
             "setting",
@@ -108,11 +111,11 @@ def main():
     men = X["sex"] > 0
     X = X.drop(columns=["sex"])
     kernel = RBF(median_distance(X.to_numpy()))
-    found = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
+    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
     ours = riesz.mmd_test(X[men], X[~men])
-    values = found.attributions.values[0]
+    values = result.attributions.values[0]
     order = np.argsort(values)[::-1]
-    text += f"\n\nDiabetes by sex: MMD² = {found.statistic:.4f}, p = {found.pvalue:.3f}\n\n"
+    text += f"\n\nDiabetes by sex: MMD² = {result.statistic:.4f}, p = {result.pvalue:.3f}\n\n"
     text += table(
         [
             "feature",
@@ -127,8 +130,8 @@ def main():
             [
                 X.columns[j],
                 f"{values[j]:.4f}",
-                "{:.4f} … {:.4f}".format(*found.bands[j]),
-                f"{found.adjusted_pvalues[j]:.3f}",
+                "{:.4f} … {:.4f}".format(*result.bands[j]),
+                f"{result.adjusted_pvalues[j]:.3f}",
                 f"{ours.values[j]:.4f}",
                 f"{ours.adjusted_pvalues[j]:.3f}",
                 f"{ours.alone_pvalues[j]:.3f}",
@@ -137,7 +140,7 @@ def main():
         ],
     )
     names = [X.columns[j] for j in order]
-    low, high = found.bands[order].T
+    low, high = result.bands[order].T
     axes[2].barh(names, high - low, left=low, color=COLOURS[3], alpha=0.35, height=0.9)
     axes[2].barh(
         names, values[order], color=[COLOURS[1] if v > 0 else COLOURS[0] for v in values[order]], height=0.45

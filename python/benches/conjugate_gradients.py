@@ -73,13 +73,13 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for n in options.sizes:
         for ridge in options.ridges:
-            whole = None
+            reference = None
             for way in options.ways:
                 if way == "factorisation" and n > options.factored:
                     continue
                 values, seconds, memory = measured(n, options.rows, ridge, options.players, way)
-                whole = values if whole is None else whole
-                difference = np.abs(values - whole).max() / np.abs(whole).max()
+                reference = values if reference is None else reference
+                difference = np.abs(values - reference).max() / np.abs(reference).max()
                 print(
                     f"| {n} | {ridge:g} | {way} | {seconds:.3g} | {memory:.2f} | {difference:.1e} |",
                     flush=True,

@@ -58,10 +58,12 @@ def permutation_test(X, n, lengthscale, permutations, rng):
     for b in range(permutations + 1):
         labels[rng.permutation(N)[:n] if b else np.arange(n), b] = 1
     product = K @ labels
-    own, rows = (labels * product).sum(0), K.sum(1)
-    cross = labels.T @ rows - own
+    group_sums, rows = (labels * product).sum(0), K.sum(1)
+    cross = labels.T @ rows - group_sums
     total = rows.sum()
-    statistic = own / (n * (n - 1)) + (total - own - 2 * cross) / (m * (m - 1)) - 2 * cross / (n * m)
+    statistic = (
+        group_sums / (n * (n - 1)) + (total - group_sums - 2 * cross) / (m * (m - 1)) - 2 * cross / (n * m)
+    )
     return statistic[0], (1 + (statistic[1:] >= statistic[0]).sum()) / (permutations + 1)
 
 
@@ -92,34 +94,34 @@ def main():
     print("| what | numpy, s | riesz, s | times faster | largest difference |")
     print("|---|---|---|---|---|")
 
-    def line(what, theirs, ours, difference):
-        print(f"| {what} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.1f} | {difference:.1e} |", flush=True)
+    def line(label, theirs, ours, difference):
+        print(f"| {label} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.1f} | {difference:.1e} |", flush=True)
 
     theirs, expected = best(lambda: attribute(pooled, mmd_weights(n, n), lengthscale), 1)
-    ours, found = best(
+    ours, result = best(
         lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=0), repetitions
     )
-    line("MMD² attributed", theirs, ours, np.abs(found.attributions.values[0] - expected).max())
+    line("MMD² attributed", theirs, ours, np.abs(result.attributions.values[0] - expected).max())
 
     scale = float(np.sqrt(np.median((y[:, None] - y)[np.triu_indices(n, 1)] ** 2)))
     L = np.exp(-((y[:, None] - y) ** 2) / (2 * scale**2))
     H = np.eye(n) - 1 / n
     target = RBF(scale)
     theirs, expected = best(lambda: attribute(X, H @ L @ H / (n - 1) ** 2, lengthscale), 1)
-    hsic = lambda **more: riesz.hsic_test(X, y, kernel=kernel, target_kernel=target, **more)
-    ours, found = best(lambda: hsic(factors="product", permutations=0), repetitions)
-    line("HSIC attributed", theirs, ours, np.abs(found.attributions.values[0] - expected).max())
+    hsic = lambda **options: riesz.hsic_test(X, y, kernel=kernel, target_kernel=target, **options)
+    ours, result = best(lambda: hsic(factors="product", permutations=0), repetitions)
+    line("HSIC attributed", theirs, ours, np.abs(result.attributions.values[0] - expected).max())
 
     test = lambda: permutation_test(pooled, n, lengthscale, draws, np.random.default_rng(1))
     theirs, expected = best(test, 1 if quick else 3)
-    ours, found = best(
+    ours, result = best(
         lambda: riesz.mmd_test(X, Z, kernel=kernel, factors="product", permutations=draws, attribute=False),
         repetitions,
     )
-    line(f"MMD² tested, {draws} permutations", theirs, ours, abs(found.statistic - expected[0]))
+    line(f"MMD² tested, {draws} permutations", theirs, ours, abs(result.statistic - expected[0]))
 
-    mmd = lambda **more: riesz.mmd_test(X, Z, kernel=kernel, **more)
-    time_of = lambda run, **more: best(lambda: run(**more), repetitions)[0]
+    mmd = lambda **options: riesz.mmd_test(X, Z, kernel=kernel, **options)
+    time_of = lambda run, **options: best(lambda: run(**options), repetitions)[0]
     print(f"\n{draws} permutations, in times of one statistic:")
     print("| | factors | one statistic, ms | attributed, ms | permutation test, s | with all features, s |")
     print("|---|---|---|---|---|---|")

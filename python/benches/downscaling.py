@@ -69,16 +69,16 @@ def gram(A, B, length):
 
 
 def evidence(X, bag, z, lengths):
-    """Of means over bags around a constant that is learnt, and its slopes by the logarithms of scale, length
-    scales and noise."""
+    """The evidence of means over bags around a constant that is learnt, and its slopes by the logarithms of
+    scale, length scales and noise."""
     size = np.bincount(bag).astype(float)
     starts = np.concatenate([[0], np.cumsum(size)[:-1].astype(int)])
     K = gram(X, X, lengths)
     U = np.add.reduceat(np.add.reduceat(K, starts, axis=0), starts, axis=1) / np.outer(size, size)
     factor = cho_factor(U + NOISE * np.eye(len(z)), lower=True)
     inverse = cho_solve(factor, np.eye(len(z)))
-    ones = inverse.sum(1)
-    r = z - ones @ z / ones.sum()
+    row_sums = inverse.sum(1)
+    r = z - row_sums @ z / row_sums.sum()
     a = inverse @ r
     value = -0.5 * (r @ a + 2 * np.log(np.diag(factor[0])).sum() + len(z) * np.log(2 * np.pi))
     T = np.outer(a, a) - inverse
@@ -103,7 +103,7 @@ def evidences(n, bags):
         "tied": None,
     }
     start |= {"prior_mean": None, "normalize_y": False, "bound": False, "published": False, "exact": False}
-    given = {
+    aggregates = {
         "rows": (names, levels, X),
         "row": list(range(n)),
         "bag": bag.tolist(),
@@ -111,12 +111,18 @@ def evidences(n, bags):
         "weight": None,
         "sums": False,
     }
-    given |= {"name": "z", "targets": z.tolist(), "own": list(range(bags)), "known": None, "mediators": None}
-    given = _core.Aggregates(given)
-    own, (value, gradient) = milliseconds(lambda: _core.aggregate_evidence(start, given), 1)
+    aggregates |= {
+        "name": "z",
+        "targets": z.tolist(),
+        "own": list(range(bags)),
+        "known": None,
+        "mediators": None,
+    }
+    aggregates = _core.Aggregates(aggregates)
+    ours, (value, gradient) = milliseconds(lambda: _core.aggregate_evidence(start, aggregates), 1)
     other, (expected, slopes) = milliseconds(lambda: evidence(X, bag, z, lengths), 1)
-    off = max(abs(value - expected), np.abs(np.array(gradient) - slopes).max()) / abs(expected)
-    return own, other, off
+    difference = max(abs(value - expected), np.abs(np.array(gradient) - slopes).max()) / abs(expected)
+    return ours, other, difference
 
 
 def published(X, bag, z, Y, ridge):
@@ -153,9 +159,9 @@ def maps(n, bags):
         fit = process.fit(X, pd.DataFrame(table), bag=bag, target="z", mediators=["y0", "y1"])
         return fit.predict(X, return_std=True)
 
-    own, found = milliseconds(act, 1)
+    ours, actual = milliseconds(act, 1)
     other, expected = milliseconds(lambda: published(X, bag, z, Y, RIDGE), 1)
-    return own, other, max(np.abs(a - b).max() for a, b in zip(found, expected, strict=True))
+    return ours, other, max(np.abs(a - b).max() for a, b in zip(actual, expected, strict=True))
 
 
 def large(bags, d=5, seed=0):
@@ -179,12 +185,12 @@ def large(bags, d=5, seed=0):
     points = min(1000, max(200, 2 * bags))
     process = riesz.AggregateGaussianProcess(inducing=points, random_state=0)
 
-    def timed(what, act):
-        start, own = time.perf_counter(), time.process_time()
+    def timed(label, act):
+        start, cpu = time.perf_counter(), time.process_time()
         out = act()
-        wall, own = time.perf_counter() - start, time.process_time() - own
+        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"| {what} | {wall:.0f} | {own:.0f} | {peak:.2f} |", flush=True)
+        print(f"| {label} | {wall:.0f} | {cpu:.0f} | {peak:.2f} |", flush=True)
         return out
 
     print(
@@ -193,9 +199,9 @@ def large(bags, d=5, seed=0):
     )
     timed("tuned fit", lambda: process.fit(X, z, bag=bag))
     mean, sd = timed("map with standard deviations", lambda: process.predict(X, return_std=True))
-    off, share = np.sqrt(np.mean((mean - f) ** 2)), np.mean(np.abs(mean - f) < 1.96 * sd)
+    rmse, share = np.sqrt(np.mean((mean - f) ** 2)), np.mean(np.abs(mean - f) < 1.96 * sd)
     print(
-        f"RMSE of rows {off:.3f} of {f.std():.3f}, coverage {share:.2f}; of left-out bags "
+        f"RMSE of rows {rmse:.3f} of {f.std():.3f}, coverage {share:.2f}; of left-out bags "
         f"{process.left_out_.coverage:.3f}"
     )
 
@@ -210,14 +216,15 @@ def main():
         "|\n|---|---|---|---|---|---|---|"
     )
     sizes = [1000] if arguments.quick else [1000, 2000, 5000]
-    for what, of, some in (
+    for label, measure, counts in (
         ("value and gradient", evidences, sizes),
         ("conditional mean process", maps, sizes[:2]),
     ):
-        for n in some:
-            own, other, off = of(n, 50)
+        for n in counts:
+            ours, other, difference = measure(n, 50)
             print(
-                f"| {what} | {n} | 50 | {other / 1e3:.3g} | {own / 1e3:.3g} | {other / own:.1f} | {off:.1e} "
+                f"| {label} | {n} | 50 | {other / 1e3:.3g} | {ours / 1e3:.3g} | {other / ours:.1f} | "
+                f"{difference:.1e} "
                 "|",
                 flush=True,
             )

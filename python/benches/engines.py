@@ -1,4 +1,4 @@
-"""What an engine costs: the same fit from the same files by the command line and by Dask's workers, on as
+"""The cost of an engine: the same fit from the same files by the command line and by Dask's workers, on as
 many cores.
 
     python python/benches/engines.py [--rows 1000000] [--landmarks 1000] [--workers 2]
@@ -57,7 +57,7 @@ def main():
         ]
         start = time.perf_counter()
         subprocess.run([*command, "-o", f"{folder}/m.riesz"], check=True, capture_output=True)
-        alone = time.perf_counter() - start
+        command_seconds = time.perf_counter() - start
         with (
             LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster) as client,
@@ -73,15 +73,16 @@ def main():
                 standardise=False,
                 engine=client,
             )
-            there = time.perf_counter() - start
+            dask_seconds = time.perf_counter() - start
         model = riesz.Expansion.load(f"{folder}/m.riesz")
-        same = np.array_equal(model.coef, fit.expansion.coef)
+        is_equal = np.array_equal(model.coef, fit.expansion.coef)
     finally:
         shutil.rmtree(folder)
     print(f"{options.rows} rows, {options.landmarks} landmarks, {options.workers} cores")
     print(
-        f"command line {alone:.1f} s, Dask {there:.1f} s, ratio {there / alone:.2f}; the same coefficients: "
-        f"{same}"
+        f"command line {command_seconds:.1f} s, Dask {dask_seconds:.1f} s, ratio "
+        f"{dask_seconds / command_seconds:.2f}; the same coefficients: "
+        f"{is_equal}"
     )
 
 

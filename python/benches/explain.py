@@ -73,43 +73,45 @@ def fitted(d, rng):
 def functional(sizes, rng):
     for d in sizes:
         model, rows, _ = fitted(d, rng)
-        exact_ms, exact = milliseconds(lambda: [quadrature(model, row) for row in rows[:3]], 3, least=1)
+        exact_ms, exact = milliseconds(lambda: [quadrature(model, row) for row in rows[:3]], 3, min_runs=1)
         explainer = riesz.Explainer(model, game="functional", threads=1)
-        ours, found = milliseconds(lambda: explainer(rows).values, BATCH)
-        show("functional", d, "riesz", ours, ours, found, exact)
+        ours, actual = milliseconds(lambda: explainer(rows).values, BATCH)
+        show("functional", d, "riesz", ours, ours, actual, exact)
         show("functional", d, "numpy quadrature, ceil(d/2) nodes", exact_ms, ours, exact, exact)
         theirs = ProductKernelExplainer(model=model, max_order=1)
-        few = rows[:3] if d <= 50 else rows[:1]
-        act = lambda: [theirs.explain(row).get_n_order_values(1) for row in few]
-        ms, found = milliseconds(act, len(few), least=1)
-        show("functional", d, "shapiq ProductKernelExplainer", ms, ours, found, exact[: len(few)])
+        subset = rows[:3] if d <= 50 else rows[:1]
+        act = lambda: [theirs.explain(row).get_n_order_values(1) for row in subset]
+        ms, actual = milliseconds(act, len(subset), min_runs=1)
+        show("functional", d, "shapiq ProductKernelExplainer", ms, ours, actual, exact[: len(subset)])
 
 
 def interventional(sizes, rng):
     for d in sizes:
         model, rows, background = fitted(d, rng)
         exact_ms, exact = milliseconds(
-            lambda: [quadrature(model, row, background) for row in rows[:2]], 2, least=1
+            lambda: [quadrature(model, row, background) for row in rows[:2]], 2, min_runs=1
         )
         explainer = riesz.Explainer(model, background, threads=1)
-        ours, found = milliseconds(lambda: explainer(rows[:50]).values, 50)
-        show("interventional", d, "riesz", ours, ours, found, exact)
+        ours, actual = milliseconds(lambda: explainer(rows[:50]).values, 50)
+        show("interventional", d, "riesz", ours, ours, actual, exact)
         show("interventional", d, "numpy quadrature, ceil(d/2) nodes", exact_ms, ours, exact, exact)
         masker = shap.maskers.Independent(background, max_samples=BACKGROUND)
         if d <= 10:
             theirs = shap.explainers.Exact(model.predict, masker)
-            ms, found = milliseconds(lambda: theirs(rows[:2], silent=True).values, 2, least=1)
-            show("interventional", d, "shap Exact", ms, ours, found, exact)
+            ms, actual = milliseconds(lambda: theirs(rows[:2], silent=True).values, 2, min_runs=1)
+            show("interventional", d, "shap Exact", ms, ours, actual, exact)
         theirs = shap.explainers.Permutation(model.predict, masker, seed=0)
-        ms, found = milliseconds(lambda: theirs(rows[:2], silent=True).values, 2, least=1)
-        show("interventional", d, "shap Permutation", ms, ours, found, exact)
+        ms, actual = milliseconds(lambda: theirs(rows[:2], silent=True).values, 2, min_runs=1)
+        show("interventional", d, "shap Permutation", ms, ours, actual, exact)
         kernel = shap.KernelExplainer(model.predict, background)
         for name, options in [
             ("shap KernelExplainer", {}),
             ("shap KernelExplainer, l1_reg=False", {"l1_reg": False}),
         ]:
-            ms, found = milliseconds(lambda: kernel.shap_values(rows[:1], silent=True, **options), 1, least=1)
-            show("interventional", d, name, ms, ours, found, exact[:1])
+            ms, actual = milliseconds(
+                lambda: kernel.shap_values(rows[:1], silent=True, **options), 1, min_runs=1
+            )
+            show("interventional", d, name, ms, ours, actual, exact[:1])
 
 
 def polynomial(rng):
@@ -121,17 +123,17 @@ def polynomial(rng):
     model = KernelRidge(kernel="poly", degree=3, alpha=1.0).fit(X, X[:, 0] * X[:, 1] + X[:, 2] ** 2)
     background = background[:50]
     explainer = riesz.Explainer(model, background, threads=1)
-    ours, found = milliseconds(lambda: explainer(rows[:50]).values, 50)
+    ours, actual = milliseconds(lambda: explainer(rows[:50]).values, 50)
     kernel = shap.KernelExplainer(model.predict, background)
     all_ms, exact = milliseconds(
-        lambda: kernel.shap_values(rows[:1], nsamples=2**d, l1_reg=False, silent=True), 1, least=1
+        lambda: kernel.shap_values(rows[:1], nsamples=2**d, l1_reg=False, silent=True), 1, min_runs=1
     )
-    show("poly, degree 3", d, "riesz", ours, ours, found, exact)
+    show("poly, degree 3", d, "riesz", ours, ours, actual, exact)
     show("poly, degree 3", d, "shap KernelExplainer, all coalitions", all_ms, ours, exact, exact)
-    ms, found = milliseconds(
-        lambda: kernel.shap_values(rows[:1], nsamples=256, l1_reg=False, silent=True), 1, least=1
+    ms, actual = milliseconds(
+        lambda: kernel.shap_values(rows[:1], nsamples=256, l1_reg=False, silent=True), 1, min_runs=1
     )
-    show("poly, degree 3", d, "shap KernelExplainer, 256 of them", ms, ours, found, exact)
+    show("poly, degree 3", d, "shap KernelExplainer, 256 of them", ms, ours, actual, exact)
 
 
 def text(rng):
@@ -153,8 +155,8 @@ def text(rng):
     rows = documents(50)
     for game, background in [("functional", None), ("baseline", np.zeros((1, d)))]:
         explainer = riesz.Explainer(model, background, game=game, threads=1)
-        ms, found = milliseconds(lambda: explainer(rows), len(rows), least=1)
-        share = np.abs(found.residual).max() / np.abs(found.values).max()
+        ms, explanation = milliseconds(lambda: explainer(rows), len(rows), min_runs=1)
+        share = np.abs(explanation.residual).max() / np.abs(explanation.values).max()
         print(
             f"{game:14} {d:4}  {'riesz, text: 10,000 support vectors':34} {ms:12.3f} {'':9}  {share:9.1e} "
             "(residual)"

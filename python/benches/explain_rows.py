@@ -33,13 +33,13 @@ def explain(folder):
     out = riesz.distributed.explain(f"{folder}/m.riesz", f"{folder}/rows", f"{folder}/out")
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    told = {"rows": out.rows, "parts": len(out.parts), "cpu": cpu, "wall": time.perf_counter() - start}
-    told["gib"] = peak()
-    told["imported"] = imported
-    told["gb"] = sum(os.path.getsize(f"{folder}/out/{part['name']}") for part in out.parts) / 1e9
-    told["residual"] = max(part["residual"] for part in out.parts)
-    told["bound"] = max(part["bound"] for part in out.parts)
-    print(json.dumps(told))
+    report = {"rows": out.rows, "parts": len(out.parts), "cpu": cpu, "wall": time.perf_counter() - start}
+    report["gib"] = peak()
+    report["imported"] = imported
+    report["gb"] = sum(os.path.getsize(f"{folder}/out/{part['name']}") for part in out.parts) / 1e9
+    report["residual"] = max(part["residual"] for part in out.parts)
+    report["bound"] = max(part["bound"] for part in out.parts)
+    print(json.dumps(report))
 
 
 def main():
@@ -71,14 +71,14 @@ def main():
             )
         environment = {**os.environ, "RAYON_NUM_THREADS": str(options.threads)}
         command = [sys.executable, __file__, "--only", folder]
-        told = json.loads(
+        report = json.loads(
             subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
         )
     finally:
         shutil.rmtree(folder)
-    print("{rows} rows, {parts} parts of {gb:.2f} GB".format(**told))
-    print("CPU {cpu:.0f} s, {wall:.0f} s, {gib:.2f} GiB ({imported:.2f} of it libraries)".format(**told))
-    print("largest residual {residual:.1e}, proved bound {bound:.1e}".format(**told))
+    print("{rows} rows, {parts} parts of {gb:.2f} GB".format(**report))
+    print("CPU {cpu:.0f} s, {wall:.0f} s, {gib:.2f} GiB ({imported:.2f} of it libraries)".format(**report))
+    print("largest residual {residual:.1e}, proved bound {bound:.1e}".format(**report))
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ def gram(a, b):
 
 
 class Plain:
-    """The same formulas: the recursion of one study over a Gaussian process, with the Bayesian bootstrap's
-    part."""
+    """The formulas of riesz in plain numpy: the recursion of one study over a Gaussian process, with the
+    Bayesian bootstrap's part."""
 
     def __init__(self, first, second):
         self.x, self.z, self.y = (first[name].to_numpy() for name in ("x", "z", "y"))
@@ -64,18 +64,24 @@ class Plain:
         cross = gram(everyone, self.points)
         self.square = np.mean((cross @ self.coef) ** 2)
         self.variance = np.mean(1 - np.einsum("ij,ji->i", cross, cho_solve(self.last, cross.T)))
-        half = self.of_z * self.solved[:, None]
-        self.half = (half - half.mean(1)[:, None]) / np.sqrt(n * (n + 1))
+        factor = self.of_z * self.solved[:, None]
+        self.half = (factor - factor.mean(1)[:, None]) / np.sqrt(n * (n + 1))
 
     def effect(self, doses):
-        columns, by = gram(self.x, doses), self.of_z.mean(1)
-        phi = columns * by[:, None]
+        columns, z_means = gram(self.x, doses), self.of_z.mean(1)
+        phi = columns * z_means[:, None]
         weights = cho_solve(self.first, phi)
-        open_ = gram(doses, doses) * by.mean() - phi.T @ weights
+        open_ = gram(doses, doses) * z_means.mean() - phi.T @ weights
         handed = self.with_points.T @ weights
-        last = weights.T @ self.with_each_other @ weights - handed.T @ cho_solve(self.last, handed)
+        last_variance = weights.T @ self.with_each_other @ weights - handed.T @ cho_solve(self.last, handed)
         people = self.half.T @ columns
-        return weights.T @ self.h, last, open_ * self.square, open_ * self.variance, people.T @ people
+        return (
+            weights.T @ self.h,
+            last_variance,
+            open_ * self.square,
+            open_ * self.variance,
+            people.T @ people,
+        )
 
 
 def main():

@@ -45,13 +45,15 @@ def fitted(d, n=N):
 
 
 def by_shapiq(model, background, row, index):
-    def worth(coalitions):
+    def coalition_value(coalitions):
         mixed = np.where(np.asarray(coalitions, bool)[:, None, :], row, background)
         return model.predict(mixed.reshape(-1, len(row))).reshape(len(mixed), -1).mean(axis=1)
 
-    found = shapiq.ExactComputer(n_players=len(row), game=worth)(index, order=2)
+    interactions = shapiq.ExactComputer(n_players=len(row), game=coalition_value)(index, order=2)
     d = len(row)
-    return np.array([found[(j,)] for j in range(d)] + [found[pair] for pair in combinations(range(d), 2)])
+    return np.array(
+        [interactions[(j,)] for j in range(d)] + [interactions[pair] for pair in combinations(range(d), 2)]
+    )
 
 
 def by_numpy(model, row):
@@ -67,9 +69,9 @@ def by_numpy(model, row):
     return out[np.triu_indices(d, 1)]
 
 
-def line(what, own, peer, ours, theirs):
+def line(label, riesz_ms, peer, ours, theirs):
     difference = np.abs(ours - theirs).max() / np.abs(theirs).max()
-    print(f"| {what} | {own:.3f} | {peer:.1f} | {peer / own:.0f} | {difference:.0e} |")
+    print(f"| {label} | {riesz_ms:.3f} | {peer:.1f} | {peer / riesz_ms:.0f} | {difference:.0e} |")
 
 
 def main():
@@ -84,15 +86,21 @@ def main():
     model, background, rows = fitted(8 if quick else 10)
     for index in ["k-SII"] if quick else ["SII", "k-SII", "STII", "FSII", "BII", "FBII", "Moebius"]:
         explainer = riesz.Explainer(model, background, index=index, threads=1)
-        own, found = milliseconds(lambda: explainer(rows), len(rows))
+        riesz_ms, explanation = milliseconds(lambda: explainer(rows), len(rows))
         peer, theirs = milliseconds(lambda: by_shapiq(model, background, rows[0], index), 1)
-        line(f"{index}, interventional, d = {rows.shape[1]}, shapiq", own, peer, found.values[0], theirs)
+        line(
+            f"{index}, interventional, d = {rows.shape[1]}, shapiq",
+            riesz_ms,
+            peer,
+            explanation.values[0],
+            theirs,
+        )
     for d in [20] if quick else [10, 50, 100]:
         model, _, rows = fitted(d)
         explainer = riesz.Explainer(model, index="SII", threads=1)
-        own, found = milliseconds(lambda: explainer(rows), len(rows))
+        riesz_ms, explanation = milliseconds(lambda: explainer(rows), len(rows))
         peer, theirs = milliseconds(lambda: by_numpy(model, rows[0]), 1)
-        line(f"SII, functional, d = {d}, numpy", own, peer, found.values[0, d:], theirs)
+        line(f"SII, functional, d = {d}, numpy", riesz_ms, peer, explanation.values[0, d:], theirs)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def one_pass(n, m, threads, tolerance):
     values = {"rows": len(points) + 1, "cols": 1, "data": [1e-4] * (len(points) + 1)}
     coefficients = json.dumps({"values": values, "curvature": False}).encode()
     unit = rows(n)
-    _, own, wall = spent(lambda: _core.unit_pass(plan, coefficients, unit, 0, threads))
+    _, cpu, wall = spent(lambda: _core.unit_pass(plan, coefficients, unit, 0, threads))
     v, squares = np.full(len(points), 1e-4), (points**2).sum(axis=1)
 
     def falkon():
@@ -67,8 +67,8 @@ def one_pass(n, m, threads, tolerance):
     _, other, _ = spent(falkon)
     values = n * len(points)
     print(f"a pass over {n} rows with {len(points)} landmarks, {threads} thread(s)")
-    print(f"riesz {own:.2f} s of CPU ({1e9 * own / values:.2f} ns a kernel value, {wall:.2f} s), ", end="")
-    print(f"Falkon's in numpy {other:.2f} ({1e9 * other / values:.2f} ns), ratio {own / other:.2f}")
+    print(f"riesz {cpu:.2f} s of CPU ({1e9 * cpu / values:.2f} ns a kernel value, {wall:.2f} s), ", end="")
+    print(f"Falkon's in numpy {other:.2f} ({1e9 * other / values:.2f} ns), ratio {cpu / other:.2f}")
 
 
 def fits(n, m, threads):
@@ -83,8 +83,8 @@ def fits(n, m, threads):
         pq.write_table(pa.table(columns), f"{folder}/rows/0.parquet", row_group_size=1 << 17)
         print(f"{n} rows from Parquet, {m} landmarks, {threads} thread(s)")
         for solver in ("cg", "direct"):
-            said, took = by_command(folder, m, threads, "--solver", solver)
-            steps = re.findall(r"^steps +(\d+)", said, re.M)
+            output, took = by_command(folder, m, threads, "--solver", solver)
+            steps = re.findall(r"^steps +(\d+)", output, re.M)
             line = "{cpu:8.1f} s of CPU, {wall:7.1f} s, {gib:5.2f} GiB, RMSE {error:.6f}".format(**took)
             print(f"{solver:7} {line}" + "".join(f", {k} steps" for k in steps), flush=True)
     finally:

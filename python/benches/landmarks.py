@@ -47,7 +47,7 @@ def spent(act):
     return out, cpu, time.perf_counter() - start
 
 
-def report(name, cpu, wall, error, landmarks, **more):
+def report(name, cpu, wall, error, landmarks, **extras):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(
         json.dumps(
@@ -58,7 +58,7 @@ def report(name, cpu, wall, error, landmarks, **more):
                 "gib": peak,
                 "error": error,
                 "landmarks": landmarks,
-                **more,
+                **extras,
             }
         )
     )
@@ -74,8 +74,10 @@ def task(n, folder):
     return x, y, new, truth, LENGTH, RIDGE
 
 
-def off(said, truth):
-    return float(np.mean(said != truth) if truth.dtype == bool else np.sqrt(np.mean((said - truth) ** 2)))
+def error_of(prediction, truth):
+    return float(
+        np.mean(prediction != truth) if truth.dtype == bool else np.sqrt(np.mean((prediction - truth) ** 2))
+    )
 
 
 def loss(y, classes, f):
@@ -95,15 +97,15 @@ def by_riesz(n, m, points, adult):
         model = riesz.KernelRidge(ridge, kernel=kernel, landmarks=m, fit_intercept=True)
     _, cpu, wall = spent(lambda: model.fit(x, y))
     np.save(points, model.expansion_.points)
-    more = {}
+    extras = {}
     if adult:
         coef = np.ravel(model.expansion_.coef)
         norm = coef @ rbf_kernel(model.expansion_.points, gamma=1 / (2 * length**2)) @ coef
-        more = {
+        extras = {
             "passes": model.n_iter_,
             "objective": loss(y, model.classes_, model.decision_function(x)) + 0.5 * ridge * norm,
         }
-    report("riesz", cpu, wall, off(model.predict(new), truth), len(model.expansion_.points), **more)
+    report("riesz", cpu, wall, error_of(model.predict(new), truth), len(model.expansion_.points), **extras)
 
 
 def by_sklearn(n, m, points, adult, tol=1e-8):
@@ -116,20 +118,20 @@ def by_sklearn(n, m, points, adult, tol=1e-8):
 
     def fit():
         features.fit(landmarks)
-        last = LogisticRegression(C=1 / ridge, max_iter=10_000, tol=tol) if adult else Ridge(alpha=ridge)
-        return last.fit(features.transform(x), y)
+        estimator = LogisticRegression(C=1 / ridge, max_iter=10_000, tol=tol) if adult else Ridge(alpha=ridge)
+        return estimator.fit(features.transform(x), y)
 
     model, cpu, wall = spent(fit)
-    error = off(model.predict(features.transform(new)), truth)
-    more = {}
+    error = error_of(model.predict(features.transform(new)), truth)
+    extras = {}
     if adult:
         objective = (
             loss(y, model.classes_, model.decision_function(features.transform(x)))
             + 0.5 * ridge * (model.coef_**2).sum()
         )
-        more = {"passes": int(model.n_iter_[0]), "objective": objective}
+        extras = {"passes": int(model.n_iter_[0]), "objective": objective}
     report(
-        f"Nystroem, tol {tol:g}" if adult else "Nystroem + Ridge", cpu, wall, error, len(landmarks), **more
+        f"Nystroem, tol {tol:g}" if adult else "Nystroem + Ridge", cpu, wall, error, len(landmarks), **extras
     )
 
 
@@ -167,8 +169,8 @@ def by_numpy(folder, m, points):
     report("numpy, streamed", cpu, wall, error, len(landmarks))
 
 
-def own(name, *arguments, threads, program=None):
-    """What another process reports."""
+def subprocess_report(name, *arguments, threads, program=None):
+    """The measurements that a run in another process reports."""
     environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
     command = [sys.executable, __file__, "--only", name, *map(str, arguments)]
     out = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
@@ -179,15 +181,15 @@ def shown(lines):
     print(f"{'':20} {'CPU s':>9} {'wall s':>9} {'GiB':>7} {'error':>9} {'landmarks':>10}")
     for line in lines:
         numbers = "{cpu:9.2f} {wall:9.2f} {gib:7.2f} {error:9.5f} {landmarks:10}".format(**line)
-        more = "  {passes} passes to {objective:.4f}".format(**line) if "passes" in line else ""
-        print(f"{line['name']:20} {numbers}{more}")
+        suffix = "  {passes} passes to {objective:.4f}".format(**line) if "passes" in line else ""
+        print(f"{line['name']:20} {numbers}{suffix}")
     for other in lines[1:]:
         ratios = [lines[0][k] / other[k] for k in ("cpu", "gib", "error")]
         print("riesz / {}: CPU {:.2f}, memory {:.2f}, error {:.4f}".format(other["name"], *ratios))
 
 
-def by_command(folder, m, threads, *more):
-    """What the command line says of a fit to all rows of a folder, and what it took."""
+def by_command(folder, m, threads, *options):
+    """The log and the measurements of a fit by the command line to all rows of a folder."""
     import riesz
 
     fit = [
@@ -199,15 +201,15 @@ def by_command(folder, m, threads, *more):
         "--target",
         "y",
     ]
-    fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", *more]
+    fit += ["--landmarks", str(m), "--ridge", str(RIDGE), "--no-standardise", *options]
     fit += ["--kernel", f"rbf(lengthscale={float(LENGTH)!r})", "-o", f"{folder}/m.riesz"]
     start = time.perf_counter()
     child = subprocess.Popen(fit, stderr=subprocess.PIPE, text=True)
-    said = child.stderr.read()
+    log = child.stderr.read()
     _, status, usage = os.wait4(child.pid, 0)
     wall = time.perf_counter() - start
     if status:
-        raise SystemExit(said)
+        raise SystemExit(log)
     model = riesz.Expansion.load(f"{folder}/m.riesz")
     new, truth, _ = data(20_000, 2)
     took = {
@@ -216,8 +218,8 @@ def by_command(folder, m, threads, *more):
         "wall": wall,
         "gib": usage.ru_maxrss / 1024**2,
     }
-    return said, took | {
-        "error": off(model.predict(new), truth),
+    return log, took | {
+        "error": error_of(model.predict(new), truth),
         "landmarks": len(model.points),
         "model": model,
     }
@@ -234,12 +236,17 @@ def from_files(n, m, threads):
             x, _, y = data(min(1_000_000, n - start), 100 + k)
             columns = {**{f"x{j}": x[:, j] for j in range(D)}, "y": y}
             pq.write_table(pa.table(columns), f"{folder}/rows/{k:03}.parquet", row_group_size=1 << 17)
-        said, first = by_command(folder, m, threads)
+        log, first = by_command(folder, m, threads)
         model = first.pop("model")
         np.save(f"{folder}/points.npy", model.points)
-        print("\n".join(line for line in said.splitlines() if "certificate" in line or "jitter" in line))
+        print("\n".join(line for line in log.splitlines() if "certificate" in line or "jitter" in line))
         if n <= 2_000_000:
-            shown([first, own("numpy", f"{folder}/rows", m, f"{folder}/points.npy", threads=threads)])
+            shown(
+                [
+                    first,
+                    subprocess_report("numpy", f"{folder}/rows", m, f"{folder}/points.npy", threads=threads),
+                ]
+            )
         else:
             shown([first])
     finally:
@@ -259,9 +266,11 @@ def main():
         name, rows, landmarks, points, *adult = options.only
         if name == "numpy":
             return by_numpy(rows, int(landmarks), points)
-        act = {"riesz": by_riesz, "sklearn": by_sklearn, "default": lambda *all: by_sklearn(*all, tol=1e-4)}[
-            name
-        ]
+        act = {
+            "riesz": by_riesz,
+            "sklearn": by_sklearn,
+            "default": lambda *arguments: by_sklearn(*arguments, tol=1e-4),
+        }[name]
         return act(int(rows), int(landmarks), points, *(adult or [None]))
     if options.parquet:
         print(f"{options.parquet} rows from Parquet, {D} columns, {options.threads} thread(s)")
@@ -269,14 +278,14 @@ def main():
     rows = "adult" if options.adult else f"{options.rows} rows, {D} columns"
     print(f"{rows}, {options.threads} thread(s)")
     with tempfile.TemporaryDirectory() as folder:
-        same = (
+        sizes = (
             options.rows,
             options.landmarks,
             f"{folder}/points.npy",
             *([options.adult] if options.adult else []),
         )
         names = ("riesz", "sklearn", *(["default"] if options.adult else []))
-        shown([own(name, *same, threads=options.threads) for name in names])
+        shown([subprocess_report(name, *sizes, threads=options.threads) for name in names])
 
 
 if __name__ == "__main__":

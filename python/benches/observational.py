@@ -37,19 +37,19 @@ def reference(points, coef, gamma, rows, ridge):
     for mask in range(1 << d):
         inside = [j for j in range(d) if mask >> j & 1]
         outside = [j for j in range(d) if not mask >> j & 1]
-        given = product(cross, inside, (n, len(rows)))
-        rest = product(grams, outside, (n, n))
+        present = product(cross, inside, (n, len(rows)))
+        absent = product(grams, outside, (n, n))
         if not inside:
-            value = np.full(len(rows), coef @ rest.mean(axis=1))
+            value = np.full(len(rows), coef @ absent.mean(axis=1))
         elif not outside:
-            value = coef @ given
+            value = coef @ present
         else:
             system = product(grams, inside, (n, n))
             system[np.diag_indices(n)] += n * ridge
             factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-            weights = scipy.linalg.cho_solve(factor, given, check_finite=False)
+            weights = scipy.linalg.cho_solve(factor, present, check_finite=False)
             # As riesz does unless told otherwise: shrunk towards the mean instead of 0.
-            value = coef @ (given * (rest @ weights)) + mean * (1 - weights.sum(axis=0))
+            value = coef @ (present * (absent @ weights)) + mean * (1 - weights.sum(axis=0))
         s = len(inside)
         for j in range(d):
             if mask >> j & 1:
@@ -95,8 +95,8 @@ def main():
         theirs, expected = best(
             lambda: reference(X, model.dual_coef_, gamma, rows, ridge), repetitions if n < 3000 else 1
         )
-        ours, found = best(explain, repetitions)
-        difference = np.abs(found - expected).max()
+        ours, actual = best(explain, repetitions)
+        difference = np.abs(actual - expected).max()
         print(
             f"| {n} | {d} | {1 << d} | {r} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.1f} | "
             f"{difference:.1e} |",

@@ -38,8 +38,8 @@ def data(n, N, d, seed=0):
     return X, left, right, (rng.random(n) < expit(g)).astype(float)
 
 
-def told(what, rows):
-    print(f"\n{what}")
+def print_table(title, rows):
+    print(f"\n{title}")
     for name, ms, note in rows:
         print(f"  {name:34} {ms / 1e3:9.3f} s   {note}")
 
@@ -54,26 +54,30 @@ def bradley_terry(n=40_000, N=800):
     rows, ridge = [], 0.1
     fit = riesz.PreferenceClassifier("bradley_terry", ridge=ridge)
     ms, model = milliseconds(lambda: fit.fit(np.zeros((N, 1)), pairs, outcome=won), 1)
-    own = np.array([model.abilities_[i] for i in range(N)])
+    abilities = np.array([model.abilities_[i] for i in range(N)])
     rows.append(("riesz", ms, "with standard deviations"))
-    ms, found = milliseconds(
+    ms, reference = milliseconds(
         lambda: LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-8).fit(design, won), 1
     )
-    rows.append(("scikit-learn (lbfgs, sparse)", ms, f"differs by {np.abs(found.coef_[0] - own).max():.0e}"))
+    rows.append(
+        ("scikit-learn (lbfgs, sparse)", ms, f"differs by {np.abs(reference.coef_[0] - abilities).max():.0e}")
+    )
     try:
         import choix
     except ImportError:
         print("choix is not there")
     else:
         wins = np.where(won[:, None] == 1, pairs, pairs[:, ::-1]).tolist()
-        ms, found = milliseconds(lambda: choix.ilsr_pairwise(N, wins, alpha=1e-3), 1, least=1)
-        rows.append(("choix ILSR", ms, f"correlation {np.corrcoef(found, own)[0, 1]:.4f} (another penalty)"))
-        # choix takes a penalty of alpha β².
-        ms, found = milliseconds(
-            lambda: choix.opt_pairwise(N, wins, alpha=ridge / 2, method="Newton-CG"), 1, least=1
+        ms, reference = milliseconds(lambda: choix.ilsr_pairwise(N, wins, alpha=1e-3), 1, min_runs=1)
+        rows.append(
+            ("choix ILSR", ms, f"correlation {np.corrcoef(reference, abilities)[0, 1]:.4f} (another penalty)")
         )
-        rows.append(("choix Newton-CG", ms, f"differs by {np.abs(found - own).max():.0e}"))
-    told(f"Bradley-Terry, {n:,} duels among {N} items", rows)
+        # choix takes a penalty of alpha β².
+        ms, reference = milliseconds(
+            lambda: choix.opt_pairwise(N, wins, alpha=ridge / 2, method="Newton-CG"), 1, min_runs=1
+        )
+        rows.append(("choix Newton-CG", ms, f"differs by {np.abs(reference - abilities).max():.0e}"))
+    print_table(f"Bradley-Terry, {n:,} duels among {N} items", rows)
 
 
 def newton_cg(F, left, right, won, utility, generalised):
@@ -123,10 +127,10 @@ def newton_cg(F, left, right, won, utility, generalised):
 def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
     X, left, right, won = data(n, N, d)
     pairs = np.column_stack([left, right])
-    how = {"kernel": RBF([lengthscale] * d), "optimizer": None, "landmarks": q, "random_state": 0}
-    fit = riesz.PreferenceClassifier(**how, n_draws=0)
-    ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, least=1)
-    own = model.decision_function(X[left], X[right])
+    options = {"kernel": RBF([lengthscale] * d), "optimizer": None, "landmarks": q, "random_state": 0}
+    fit = riesz.PreferenceClassifier(**options, n_draws=0)
+    ms, model = milliseconds(lambda: fit.fit(X, pairs, outcome=won), 1, min_runs=1)
+    scores = model.decision_function(X[left], X[right])
     rows = [("riesz", ms, f"{model.landmarks_} landmarks, to 1e-6")]
 
     def plain():
@@ -137,15 +141,15 @@ def landmarks(n=40_000, N=800, d=6, q=250, lengthscale=3.0):
         F = np.linalg.solve(np.linalg.cholesky(k(Z, Z) + 1e-8 * np.eye(q)), k(Z, X)).T
         return newton_cg(F, left, right, won, 2.25, 2.25)
 
-    ms, (g, products) = milliseconds(plain, 1, least=1)
-    apart = np.abs(expit(g) - expit(own)).max()
+    ms, (g, products) = milliseconds(plain, 1, min_runs=1)
+    apart = np.abs(expit(g) - expit(scores)).max()
     rows.append(
         ("numpy", ms, f"to 1e-6, {products} products; probabilities differ by {apart:.0e} (other landmarks)")
     )
-    drawn = riesz.PreferenceClassifier(**how, n_draws=8)
-    ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, least=1)
+    drawn = riesz.PreferenceClassifier(**options, n_draws=8)
+    ms, _ = milliseconds(lambda: drawn.fit(X, pairs, outcome=won), 1, min_runs=1)
     rows.append(("riesz with 8 draws", ms, ""))
-    told(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)
+    print_table(f"Landmarks, {n:,} duels among {N} items with {d} features", rows)
 
 
 def evidence_in_numpy(X, left, right, won, lengthscale, utility, generalised):
@@ -194,17 +198,17 @@ def evidence(sizes=(500, 1000, 2000), N=400, d=6):
         _, first = np.unique(np.sort(np.column_stack([left, right]), axis=1), axis=0, return_index=True)
         left, right, won = (v[np.sort(first)[:n]] for v in (left, right, won))
         names, levels = [f"x{j}" for j in range(d)], [None] * d
-        text = RBF([2.0] * d)._at(X, names, levels)._to_json(names, levels)
-        given = (names, levels, X), (left.tolist(), right.tolist(), won.tolist(), None)
-        ms, own = milliseconds(lambda: _core.preference_evidence(text, *given, [2.25, 2.25]), 1)
+        text = RBF([2.0] * d)._fitted_to(X, names, levels)._to_json(names, levels)
+        arguments = (names, levels, X), (left.tolist(), right.tolist(), won.tolist(), None)
+        ms, ours = milliseconds(lambda: _core.preference_evidence(text, *arguments, [2.25, 2.25]), 1)
         rows.append((f"riesz, {n} pairs", ms, ""))
         ms, (value, gradient) = milliseconds(
             lambda: evidence_in_numpy(X, left, right, won, [2.0] * d, 2.25, 2.25), 1
         )
         # Behind the shares comes the kernel's scale, which is fixed.
-        apart = max(abs(value - own[0]), np.abs(gradient - np.delete(own[1], 2)).max())
+        apart = max(abs(value - ours[0]), np.abs(gradient - np.delete(ours[1], 2)).max())
         rows.append((f"numpy, {n} pairs", ms, f"differs by {apart:.0e}"))
-    told(f"Laplace's evidence and {d + 2} slopes", rows)
+    print_table(f"Laplace's evidence and {d + 2} slopes", rows)
 
 
 def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
@@ -222,13 +226,13 @@ def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
     out = np.empty((len(left), 2**d))
     for mask in range(2**d):
         on = (mask >> np.arange(d) & 1).astype(bool)
-        there = [side[:, :, on].prod(axis=2) for side in sides]
-        rest = between[:, :, ~on].prod(axis=2)
+        present = [side[:, :, on].prod(axis=2) for side in sides]
+        absent = between[:, :, ~on].prod(axis=2)
         if game == "paired":
-            means = (rest[u] * rest[v]).mean(axis=1) * A[u, v]
-            lone = [there[0] * rest.mean(axis=1)[:, None], there[1] * rest.mean(axis=1)[:, None]]
+            means = (absent[u] * absent[v]).mean(axis=1) * A[u, v]
+            lone = [present[0] * absent.mean(axis=1)[:, None], present[1] * absent.mean(axis=1)[:, None]]
             out[:, mask] = (
-                (there[0][u] * there[1][v] * means[:, None]).sum(axis=0) + c @ lone[0] - c @ lone[1]
+                (present[0][u] * present[1][v] * means[:, None]).sum(axis=0) + c @ lone[0] - c @ lone[1]
             )
             continue
         if game == "observational" and on.any() and not on.all():
@@ -239,8 +243,10 @@ def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
             weights = None
         else:
             weights = [np.full((len(X), len(left)), 1 / len(X))] * 2
-        one, other = there if weights is None else (t * (rest @ w) for t, w in zip(there, weights))
-        out[:, mask] = (one * (A @ other)).sum(axis=0) + c @ one - c @ other
+        left_side, right_side = (
+            present if weights is None else (t * (absent @ w) for t, w in zip(present, weights))
+        )
+        out[:, mask] = (left_side * (A @ right_side)).sum(axis=0) + c @ left_side - c @ right_side
     return out
 
 
@@ -254,33 +260,35 @@ def explaining(N=400, n=600, d=7, Q=60, ridge=1e-3):
     subsets = (np.arange(2**d)[:, None] >> np.arange(d) & 1).sum(axis=1)
     rows = []
     for game in ("independent", "paired", "observational"):
-        how = {"ridge": ridge} if game == "observational" else {}
-        ms, why = milliseconds(lambda: model.explain(left, right, game=game, **how), 1)
+        options = {"ridge": ridge} if game == "observational" else {}
+        ms, why = milliseconds(lambda: model.explain(left, right, game=game, **options), 1)
         rows.append((f"riesz, {game}", ms, f"exact, residual {why.certificate.residual:.0e}"))
-        ms, worth = milliseconds(lambda: worths_in_numpy(game, model, X, left, right, 2.0, ridge), 1, least=1)
+        ms, coalition_values = milliseconds(
+            lambda: worths_in_numpy(game, model, X, left, right, 2.0, ridge), 1, min_runs=1
+        )
         values = np.zeros((Q, d))
         for j in range(d):
-            without = np.flatnonzero(~(np.arange(2**d) >> j & 1).astype(bool))
-            weight = 1 / (d * np.array([math.comb(d - 1, k) for k in subsets[without]]))
-            values[:, j] = (worth[:, without | 1 << j] - worth[:, without]) @ weight
+            masks = np.flatnonzero(~(np.arange(2**d) >> j & 1).astype(bool))
+            weight = 1 / (d * np.array([math.comb(d - 1, k) for k in subsets[masks]]))
+            values[:, j] = (coalition_values[:, masks | 1 << j] - coalition_values[:, masks]) @ weight
         rows.append((f"numpy, {game}", ms, f"differs by {np.abs(values - why.values).max():.0e}"))
-    told(f"Explaining {Q} duels, {2**d} coalitions, {N} items, {n} duels learnt", rows)
+    print_table(f"Explaining {Q} duels, {2**d} coalitions, {N} items, {n} duels learnt", rows)
 
 
 def orders(N=800, n=8000, d=20, landmarks=200, background=100, Q=5):
     X, left, right, won = data(n, N, d)
     fit = riesz.PreferenceClassifier(kernel=RBF([4.0] * d), landmarks=landmarks, optimizer=None)
     model = fit.fit(X, np.column_stack([left, right]), outcome=won)
-    asked, given = (X[left[:Q]], X[right[:Q]]), {"game": "paired", "background": X[:background]}
+    duels, options = (X[left[:Q]], X[right[:Q]]), {"game": "paired", "background": X[:background]}
     rows, exact = [], None
     for count in (None, 100, 200, 400):
-        how = {} if count is None else {"permutations": count, "seed": 0}
-        ms, why = milliseconds(lambda: model.explain(*asked, **given, **how), 1, least=1)
+        sampling = {} if count is None else {"permutations": count, "seed": 0}
+        ms, why = milliseconds(lambda: model.explain(*duels, **options, **sampling), 1, min_runs=1)
         exact = why if count is None else exact
-        off = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()
-        note = "" if count is None else f"off by {100 * off:.1f} % of the mean size (root mean square)"
+        error = np.sqrt(np.mean((why.values - exact.values) ** 2)) / np.abs(exact.values).mean()
+        note = "" if count is None else f"off by {100 * error:.1f} % of the mean size (root mean square)"
         rows.append((f"riesz, {'exact' if count is None else f'{count} random orders'}", ms / Q, note))
-    told(
+    print_table(
         f"One of {Q} duels explained, game paired, {landmarks} landmarks, {d} features, {background} "
         "background items",
         rows,

@@ -65,11 +65,11 @@ def run(folder: Path, n: int, c: float, way: str) -> None:
 
 
 def measured(folder: Path, n: int, c: float, way: str) -> np.ndarray:
-    one = dict.fromkeys(
+    single_thread = dict.fromkeys(
         ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"], "1"
     )
     command = [sys.executable, __file__, str(folder), "--run", str(n), str(c), way]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env={**os.environ, **one})
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env={**os.environ, **single_thread})
     return np.frombuffer(done.stdout[-8 * 2004 :])
 
 

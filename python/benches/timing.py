@@ -1,15 +1,15 @@
-"""How the benches time a method."""
+"""Timing of a method for the benches."""
 
 import time
 
 import numpy as np
 
 
-def milliseconds(act, rows, least=3):
-    """Median milliseconds a row, over at least `least` runs unless they are slow, and what the last run
+def milliseconds(act, rows, min_runs=3):
+    """Median milliseconds a row, over at least `min_runs` runs unless they are slow, and what the last run
     gave."""
     runs, out = [], act()
-    while len(runs) < least and sum(runs) < 20:
+    while len(runs) < min_runs and sum(runs) < 20:
         start = time.perf_counter()
         out = act()
         runs.append(time.perf_counter() - start)

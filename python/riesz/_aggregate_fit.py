@@ -1,5 +1,4 @@
-"""What is known by one set of hyper-parameters of a model of aggregates, and what targets say of each
-other."""
+"""The fit of a model of aggregates for one set of hyperparameters, and the leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What all other targets say of each."""
+    """Predictions of each target from all other targets."""
 
     #: Names of the targets' bags.
     bags: list[str]
@@ -67,15 +66,15 @@ class LeftOut:
         return pandas.DataFrame({"bag": self.bags, **columns, "log_density": self.log_density})
 
     def __repr__(self) -> str:
-        told = (
+        summary = (
             f"rmse {self.rmse:.4g}, coverage {self.coverage:.2f} of .95, mean log density {self.density:.4g}"
         )
-        return f"<riesz.LeftOut: {len(self.bags)} targets, {told}>"
+        return f"<riesz.LeftOut: {len(self.bags)} targets, {summary}>"
 
 
 @dataclass(frozen=True)
 class Component:
-    """What is known by one set of hyper-parameters; see ``_core.AggregatePart``."""
+    """The fit for one set of hyperparameters; see ``_core.AggregatePart``."""
 
     weight: float
     expansion: Expansion
@@ -85,10 +84,10 @@ class Component:
     sensitivities: tuple[np.ndarray, np.ndarray] | None
 
     @classmethod
-    def of(cls, core: _core.AggregatePart) -> Component:
-        arrays = lambda own: None if own is None else (np.asarray(own[0]), np.asarray(own[1]))
-        rest = (arrays(own) for own in (core.bags, core.left_out, core.sensitivities))
-        return cls(core.weight, Expansion._wrap(core.model), np.asarray(core.fitted), *rest)
+    def from_core(cls, core: _core.AggregatePart) -> Component:
+        arrays = lambda pair: None if pair is None else (np.asarray(pair[0]), np.asarray(pair[1]))
+        arrays_of_core = (arrays(field) for field in (core.bags, core.left_out, core.sensitivities))
+        return cls(core.weight, Expansion._wrap(core.model), np.asarray(core.fitted), *arrays_of_core)
 
     @property
     def mean(self) -> float:
@@ -103,21 +102,27 @@ class Component:
         if self.sensitivities is None:
             raise ValueError("shares are those of exact fits: leave inducing out")
         (moved, constants), core = self.sensitivities, self.expansion._core
-        rows, found = (core.feature_names, core.levels, core.points), []
-        for at in range(0, moved.shape[1], _AT_ONCE):
-            names = [str(t) for t in range(min(_AT_ONCE, moved.shape[1] - at))]
-            own = np.zeros((len(core.points), len(names)))
-            np.add.at(own, row, weights[:, None] * moved[bag, at : at + _AT_ONCE])
-            found.append(_core.Expansion(core.kernel, rows, own, [0.0] * len(names), names).predict(cells))
-        return np.hstack(found) * (targets - self.mean * constants)
+        rows, predictions = (core.feature_names, core.levels, core.points), []
+        for start in range(0, moved.shape[1], _AT_ONCE):
+            names = [str(t) for t in range(min(_AT_ONCE, moved.shape[1] - start))]
+            coef = np.zeros((len(core.points), len(names)))
+            np.add.at(coef, row, weights[:, None] * moved[bag, start : start + _AT_ONCE])
+            predictions.append(
+                _core.Expansion(core.kernel, rows, coef, [0.0] * len(names), names).predict(cells)
+            )
+        return np.hstack(predictions) * (targets - self.mean * constants)
 
 
 def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
-    """Of several sets of hyper-parameters the mixture, in which they count as the other targets say."""
-    found = [part.left_out for part in parts if part.left_out is not None]
-    if not found:
+    """The leave-one-out predictions of a mixture of sets of hyperparameters, each weighted by its likelihood
+    of the other targets."""
+    predictions = [part.left_out for part in parts if part.left_out is not None]
+    if not predictions:
         return None
-    means, variances = np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
+    means, variances = (
+        np.array([mean for mean, _ in predictions]),
+        np.array([variance for _, variance in predictions]),
+    )
     log = -0.5 * ((tables.values - means) ** 2 / variances + np.log(2 * np.pi * variances))
     mean, sd, density, _ = mixture([part.weight for part in parts], means, variances, log)
     return LeftOut(tables.targets, tables.values, mean, sd, density, (tables.values - mean) / sd)
@@ -129,10 +134,10 @@ def mixture(
     """Mean, standard deviation and logarithm of the density of each target given the others, of sets of
     hyper-parameters with these weights, (sets, targets), and what sets count for each."""
     # Dividing by what each says of the target itself takes that target out of its weight.
-    without = np.log(weights)[:, None] - log
-    most = without.max(axis=0)
-    total = np.exp(without - most).sum(axis=0)
-    counts = np.exp(without - most) / total
+    log_weights = np.log(weights)[:, None] - log
+    largest = log_weights.max(axis=0)
+    total = np.exp(log_weights - largest).sum(axis=0)
+    counts = np.exp(log_weights - largest) / total
     mean = (counts * means).sum(axis=0)
     variance = (counts * (variances + (means - mean) ** 2)).sum(axis=0)
-    return mean, np.sqrt(variance), -(most + np.log(total)), counts
+    return mean, np.sqrt(variance), -(largest + np.log(total)), counts

@@ -18,7 +18,7 @@ from ._validation import _listed, as_numbers, collected, is_missing, names_of, n
 from .estimators import _count
 
 
-class Asked(NamedTuple):
+class ColumnRoles(NamedTuple):
     """Which columns mean what: names of columns, or the cells themselves."""
 
     bag: Any
@@ -55,11 +55,12 @@ class Members(NamedTuple):
         """Refuses rows with a missing cell, and names its row and its bag."""
         names, columns = _columns(self.rows, "rows")
         for name, (cells, _) in zip(names or numbered(len(columns)), columns):
-            at = _missing_at(cells)
-            if at is not None:
+            missing = _missing_at(cells)
+            if missing is not None:
                 raise ValueError(
-                    f"rows is {cells[at]} in row {self.place[at]} (from 0) of column '{name}', in bag "
-                    f"'{self.bag[at]}': "
+                    f"rows is {cells[missing]} in row {self.place[missing]} (from 0) of column '{name}', "
+                    f"in bag "
+                    f"'{self.bag[missing]}': "
                     "fill the value in or remove the row"
                 )
 
@@ -80,7 +81,7 @@ class Tables:
     name: str
     values: np.ndarray
     #: Of each target its bag, among :attr:`bags`, if it has rows of its own.
-    own: list[int | None]
+    bag_of_target: list[int | None]
     #: Known variances of targets.
     known: np.ndarray | None
     #: Mediators of bags with rows and of targets, and sums of the targets' weights.
@@ -92,11 +93,11 @@ class Tables:
     @property
     def mediated(self) -> list[str]:
         """Targets without rows of their own."""
-        return [name for name, own in zip(self.targets, self.own) if own is None]
+        return [name for name, bag in zip(self.targets, self.bag_of_target) if bag is None]
 
-    def given(self, sums: bool) -> _core.Aggregates:
-        """As the core takes them."""
-        listed = lambda own: None if own is None else own.tolist()
+    def to_core(self, sums: bool) -> _core.Aggregates:
+        """The tables as the core takes them."""
+        listed = lambda array: None if array is None else array.tolist()
         return _core.Aggregates(
             {
                 "rows": tuple(self.rows),
@@ -107,26 +108,26 @@ class Tables:
                 "sums": sums,
                 "name": self.name,
                 "targets": self.values.tolist(),
-                "own": self.own,
+                "bag_of_target": self.bag_of_target,
                 "known": listed(self.known),
                 "mediators": self.mediators,
             }
         )
 
 
-def rows_of_bags(rows: Any, asked: Asked) -> Members:
+def rows_of_bags(rows: Any, roles: ColumnRoles) -> Members:
     """The rows, their bags and weights."""
     rows = collected(rows)
-    named = {given for given in (asked.bag, asked.weight, asked.row) if isinstance(given, str)}
+    named = {column for column in (roles.bag, roles.weight, roles.row) if isinstance(column, str)}
     count = len(rows)
-    bag = _cells(rows, asked.bag, "rows", "bag", count)
+    bag = _cells(rows, roles.bag, "rows", "bag", count)
     for i, cell in enumerate(bag):
         if is_missing(cell):
             raise ValueError(f"row {i} (from 0) of rows has no bag: say which it is in, or leave it out")
     bags = [_text(cell) for cell in bag]
     weight = None
-    if asked.weight is not None:
-        weight = _numbers(_cells(rows, asked.weight, "rows", "weight", count), "weight")
+    if roles.weight is not None:
+        weight = _numbers(_cells(rows, roles.weight, "rows", "weight", count), "weight")
         for i in np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))[:1]:
             raise ValueError(
                 f"weight is {weight[i]} in row {i} (from 0), of bag '{bags[i]}': weights are numbers that "
@@ -135,16 +136,16 @@ def rows_of_bags(rows: Any, asked: Asked) -> Members:
         if not weight.any():
             raise ValueError("weight is 0 in every row: at least one row must have a positive weight")
     called = None
-    if asked.row is not None:
-        called = [_text(cell) for cell in _cells(rows, asked.row, "rows", "row", count)]
-    given = names_of(rows)
-    if given is not None:
+    if roles.row is not None:
+        called = [_text(cell) for cell in _cells(rows, roles.row, "rows", "row", count)]
+    names = names_of(rows)
+    if names is not None:
         wanted = (
-            [name for name in given if name not in named] if asked.features is None else list(asked.features)
+            [name for name in names if name not in named] if roles.features is None else list(roles.features)
         )
-        _known(wanted, given, "rows")
-        rows = rows[[rows.columns[given.index(name)] for name in wanted]]
-    elif asked.features is not None:
+        _known(wanted, names, "rows")
+        rows = rows[[rows.columns[names.index(name)] for name in wanted]]
+    elif roles.features is not None:
         raise ValueError(
             "features are names of columns, and rows have none: give a data frame, or these columns alone"
         )
@@ -165,15 +166,15 @@ def _without_zero_weights(members: Members) -> Members:
 
 
 def read_tables(
-    rows: Any, bags: Any, asked: Asked, operator: str, sums: bool, drop_unmatched: bool
+    rows: Any, bags: Any, roles: ColumnRoles, operator: str, sums: bool, drop_unmatched: bool
 ) -> Tables:
     """The two tables, joined; ``operator`` and ``sums`` are the estimator's."""
-    members, bags = rows_of_bags(rows, asked), collected(bags)
-    names, values, frame = _targets(bags, asked)
-    found = ~np.isnan(values)
+    members, bags = rows_of_bags(rows, roles), collected(bags)
+    names, values, frame = _targets(bags, roles)
+    has_target = ~np.isnan(values)
     for b in np.flatnonzero(np.isinf(values))[:1]:
         raise ValueError(f"the target of bag '{names[b]}' is {values[b]}: it is a number, or missing")
-    mediators = [asked.mediators] if isinstance(asked.mediators, str) else list(asked.mediators)
+    mediators = [roles.mediators] if isinstance(roles.mediators, str) else list(roles.mediators)
     if mediators and operator == "matched":
         raise ValueError("operator = 'matched' takes no mediators: leave them out, or take operator='auto'")
     if not mediators and operator not in ("auto", "matched"):
@@ -181,16 +182,16 @@ def read_tables(
             f"operator = {operator!r} takes mediators: name the columns of bags that tell what all bags have "
             "in common"
         )
-    join = lambda mediated: _core.join_bags(members.bag, names, found.tolist(), mediated, drop_unmatched)
-    used, bag, with_rows, targets, own, notes = join(bool(mediators))
+    join = lambda mediated: _core.join_bags(members.bag, names, has_target.tolist(), mediated, drop_unmatched)
+    used, bag, with_rows, targets, bag_of_target, notes = join(bool(mediators))
     if operator == "mediated":
-        own = [None] * len(own)
-    elif mediators and None not in own:
-        used, bag, with_rows, targets, own, notes = join(False)
+        bag_of_target = [None] * len(bag_of_target)
+    elif mediators and None not in bag_of_target:
+        used, bag, with_rows, targets, bag_of_target, notes = join(False)
         notes, mediators = [*notes, "all targets have rows of their own, so mediators are not used"], []
     members = members.take(used)
     members.check()
-    of_rows, of_mediators = _split_choices(asked.choices, members.rows, mediators)
+    of_rows, of_mediators = _split_choices(roles.choices, members.rows, mediators)
     categories = read_categories(members.rows, of_rows, "rows")
     if categories is None:
         called = names_of(members.rows) or numbered(
@@ -206,20 +207,20 @@ def read_tables(
         weight=members.weight,
         bags=[names[b] for b in with_rows],
         targets=called,
-        name=asked.target if isinstance(asked.target, str) else str(getattr(bags, "name", None) or "y"),
+        name=roles.target if isinstance(roles.target, str) else str(getattr(bags, "name", None) or "y"),
         values=values[targets],
-        own=own,
-        known=_known_variances(frame, asked.se, called, targets, len(names)),
+        bag_of_target=bag_of_target,
+        known=_known_variances(frame, roles.se, called, targets, len(names)),
         mediators=_mediators(frame, mediators, names, with_rows, targets, of_mediators)
         if mediators
         else None,
         trials=None
-        if asked.trials is None
-        else _numbers(_cells(frame, asked.trials, "bags", "trials", len(names)), "trials")[targets],
+        if roles.trials is None
+        else _numbers(_cells(frame, roles.trials, "bags", "trials", len(names)), "trials")[targets],
         notes=notes,
     )
     if tables.mediators is not None and sums:
-        totals = _totals(frame, asked.total, names, targets, own)
+        totals = _totals(frame, roles.total, names, targets, bag_of_target)
         tables = Tables(**(vars(tables) | {"mediators": (*tables.mediators[:2], totals)}))
     return tables
 
@@ -260,18 +261,18 @@ def check_choices(
 def start_kernel(tables: Tables, kernel: rk.Kernel | None) -> str:
     """The kernel of rows where tuning starts, for the core."""
     names, levels, numbers = tables.rows
-    own = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if kernel is None else kernel
-    return own._at(numbers, names, levels)._to_json(names, levels)
+    start = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if kernel is None else kernel
+    return start._fitted_to(numbers, names, levels)._to_json(names, levels)
 
 
 def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | None) -> str | None:
-    """The same of mediators, if there are some."""
+    """The kernel of mediators where tuning starts, for the core; ``None`` without mediators."""
     if tables.mediators is None:
         return None
     of_bags, of_targets, _ = tables.mediators
     every = of_bags._replace(numbers=np.vstack([of_bags.numbers, of_targets.numbers]))
-    own = standard_kernel(every, 0.5) if kernel is None else kernel
-    return own._at(every.numbers, every.names, every.levels)._to_json(every.names, every.levels)
+    start = standard_kernel(every, 0.5) if kernel is None else kernel
+    return start._fitted_to(every.numbers, every.names, every.levels)._to_json(every.names, every.levels)
 
 
 def warned(model: Any, notes: list[str], doubts: list[str]) -> list[str]:
@@ -284,10 +285,10 @@ def warned(model: Any, notes: list[str], doubts: list[str]) -> list[str]:
 
 def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
     """A Gaussian kernel whose length scales are so many standard deviations of the columns."""
-    own = rows.numbers[:, rk._numeric(rows.names, rows.levels)]
-    sd = own.std(axis=0)
+    numeric = rows.numbers[:, rk._numeric(rows.names, rows.levels)]
+    sd = numeric.std(axis=0)
     # A spread within rounding of the mean is a constant column.
-    sd = np.where(sd > 1e-12 * np.abs(own.mean(axis=0)), sd, 1.0)
+    sd = np.where(sd > 1e-12 * np.abs(numeric.mean(axis=0)), sd, 1.0)
     return rk.RBF((times * sd).tolist() if len(sd) else 1.0)
 
 
@@ -309,23 +310,23 @@ def _once(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
     return rows._replace(numbers=np.ascontiguousarray(rows.numbers[first])), row
 
 
-def _targets(bags: Any, asked: Asked) -> tuple[list[str], np.ndarray, Any]:
+def _targets(bags: Any, roles: ColumnRoles) -> tuple[list[str], np.ndarray, Any]:
     """Names of bags, their targets, NaN where there is none, and the data frame."""
     if names_of(bags) is not None:
-        if asked.target is None:
+        if roles.target is None:
             raise ValueError(
                 "target = None: it is the column of bags that is learnt from; they have: "
                 f"{_listed(names_of(bags) or [])}"
             )
-        if isinstance(asked.bag, str):
-            names = _cells(bags, asked.bag, "bags", "bag", len(bags))
+        if isinstance(roles.bag, str):
+            names = _cells(bags, roles.bag, "bags", "bag", len(bags))
         else:
             names = np.asarray(bags.index) if hasattr(bags, "iloc") else np.arange(len(bags))
-        values, frame = _cells(bags, asked.target, "bags", "target", len(bags)), bags
+        values, frame = _cells(bags, roles.target, "bags", "target", len(bags)), bags
     else:
-        if asked.target is not None:
+        if roles.target is not None:
             raise ValueError(
-                f"target = {asked.target!r}: bags have no columns, and are the targets themselves: leave it "
+                f"target = {roles.target!r}: bags have no columns, and are the targets themselves: leave it "
                 "out"
             )
         names = np.asarray(bags.index) if hasattr(bags, "iloc") else np.arange(len(bags))
@@ -360,68 +361,73 @@ def _mediators(
     choices: ColumnTypes,
 ) -> tuple[Rows, Rows, None]:
     """Mediators of bags with rows and of targets."""
-    given = names_of(frame)
-    if given is None:
+    known_names = names_of(frame)
+    if known_names is None:
         raise ValueError("mediators are columns of bags: give these as a data frame")
-    _known(wanted, given, "bags")
+    _known(wanted, known_names, "bags")
     used = sorted({*with_rows, *targets})
-    rows = _taken(frame[[frame.columns[given.index(name)] for name in wanted]], used)
+    rows = _taken(frame[[frame.columns[known_names.index(name)] for name in wanted]], used)
     for name, (cells, _) in zip(wanted, _columns(rows, "bags")[1]):
-        at = _missing_at(cells)
-        if at is not None:
+        missing = _missing_at(cells)
+        if missing is not None:
             raise ValueError(
-                f"mediator '{name}' is {cells[at]} of bag '{names[used[at]]}': fill the value in or remove "
+                f"mediator '{name}' is {cells[missing]} of bag '{names[used[missing]]}': fill the value in "
+                f"or remove "
                 "the bag"
             )
         if len({_text(cell) for cell in cells}) == 1:
             raise ValueError(
                 f"mediator '{name}' is {cells[0]} of all bags, so it ties none to others: leave it out"
             )
-    found = read_categories(rows, choices, "bags") or Rows(
+    coded_rows = read_categories(rows, choices, "bags") or Rows(
         wanted, [None] * len(wanted), as_numbers(rows, wanted, "bags")
     )
     place = {b: k for k, b in enumerate(used)}
-    of = lambda some: found._replace(numbers=np.ascontiguousarray(found.numbers[[place[b] for b in some]]))
-    return of(with_rows), of(targets), None
+    select = lambda bags: coded_rows._replace(
+        numbers=np.ascontiguousarray(coded_rows.numbers[[place[b] for b in bags]])
+    )
+    return select(with_rows), select(targets), None
 
 
 def _totals(
-    frame: Any, total: Any, names: list[str], targets: list[int], own: list[int | None]
+    frame: Any, total: Any, names: list[str], targets: list[int], bag_of_target: list[int | None]
 ) -> list[float]:
-    """Of targets that are sums and have no rows, the sums of their weights; 1 for others, which are not
-    read."""
+    """The sums of weights of the targets that are sums and have no rows; 1 for other targets, where the sum
+    is not read."""
     if total is None:
         raise ValueError(
             "aggregate = 'sum': a sum that mediators predict takes total=, the column of bags with the sum "
             "of its weights "
             "(people, area)"
         )
-    found = _numbers(_cells(frame, total, "bags", "total", len(names)), "total")[targets]
-    for t in range(len(own)):
-        if own[t] is None and not (found[t] > 0 and np.isfinite(found[t])):
-            raise ValueError(f"total is {found[t]} of bag '{names[targets[t]]}': totals are positive numbers")
-    return [value if own[t] is None else 1.0 for t, value in enumerate(found.tolist())]
+    totals = _numbers(_cells(frame, total, "bags", "total", len(names)), "total")[targets]
+    for t in range(len(bag_of_target)):
+        if bag_of_target[t] is None and not (totals[t] > 0 and np.isfinite(totals[t])):
+            raise ValueError(
+                f"total is {totals[t]} of bag '{names[targets[t]]}': totals are positive numbers"
+            )
+    return [value if bag_of_target[t] is None else 1.0 for t, value in enumerate(totals.tolist())]
 
 
-def _cells(frame: Any, column: Any, what: str, name: str, count: int) -> np.ndarray:
+def _cells(frame: Any, column: Any, label: str, name: str, count: int) -> np.ndarray:
     """The cells of a column by its name, also that of the index; or these cells, one each."""
     if isinstance(column, str):
-        given = names_of(frame)
-        if given is None:
+        names = names_of(frame)
+        if names is None:
             raise ValueError(
-                f"{name} = {column!r}: {what} have no names of columns: give the cells themselves, one each"
+                f"{name} = {column!r}: {label} have no names of columns: give the cells themselves, one each"
             )
         index = getattr(frame, "index", None)
-        if column not in given and getattr(index, "name", None) == column:
+        if column not in names and getattr(index, "name", None) == column:
             return np.asarray(index)
-        _known([column], given, what)
-        found = frame[frame.columns[given.index(column)]]
+        _known([column], names, label)
+        values = frame[frame.columns[names.index(column)]]
     else:
-        found = column
-    cells = np.asarray(found.to_numpy() if hasattr(found, "to_numpy") else found)
+        values = column
+    cells = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if cells.shape != (count,):
         raise ValueError(
-            f"{name} has the shape {cells.shape}: it is a column of {what}, or one for each of these {count}"
+            f"{name} has the shape {cells.shape}: it is a column of {label}, or one for each of these {count}"
         )
     return cells
 
@@ -437,10 +443,10 @@ def _numbers(cells: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} holds values that are not numbers: turn them into numbers") from None
 
 
-def _known(wanted: Sequence[str], given: Sequence[str], what: str) -> None:
-    unknown = [name for name in wanted if name not in given]
+def _known(wanted: Sequence[str], columns: Sequence[str], label: str) -> None:
+    unknown = [name for name in wanted if name not in columns]
     if unknown:
-        raise ValueError(f"{what} have no column {_first(unknown)}; their columns are: {_listed(given)}")
+        raise ValueError(f"{label} have no column {_first(unknown)}; their columns are: {_listed(columns)}")
 
 
 def _taken(rows: Any, places: Sequence[int]) -> Any:

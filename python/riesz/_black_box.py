@@ -55,7 +55,7 @@ def kernel_shap_values(
 
 
 def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
-    """What ``function`` says of some rows, (rows, outputs)."""
+    """The answer of ``function`` for some rows, (rows, outputs)."""
     answer = function(rows)
     if hasattr(answer, "detach"):
         answer = answer.detach()
@@ -74,16 +74,16 @@ def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
     return np.ascontiguousarray(numbers.reshape(len(numbers), -1))
 
 
-def _numbers(rows: Any, what: str) -> np.ndarray:
+def _numbers(rows: Any, label: str) -> np.ndarray:
     """Finite doubles, which conditional distributions are made of."""
     try:
         numbers = np.ascontiguousarray(as_cells(rows), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{what} holds text: conditional distributions take numbers; encode it, or use another game"
+            f"{label} holds text: conditional distributions take numbers; encode it, or use another game"
         ) from None
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{what} holds numbers that are not finite: fill them in or remove the rows")
+        raise ValueError(f"{label} holds numbers that are not finite: fill them in or remove the rows")
     return numbers
 
 
@@ -122,10 +122,12 @@ def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
 
         names = background.columns
         other = X if hasattr(X, "columns") else polars.DataFrame(as_cells(X))
-        both = polars.concat(
+        stacked = polars.concat(
             [background, other.rename(dict(zip(other.columns, names)))], how="vertical_relaxed"
         )
-        return lambda rows: polars.DataFrame([both[name].gather(rows[:, j]) for j, name in enumerate(names)])
+        return lambda rows: polars.DataFrame(
+            [stacked[name].gather(rows[:, j]) for j, name in enumerate(names)]
+        )
     cells = np.concatenate([as_cells(background), as_cells(X)])
     across = np.arange(cells.shape[1])
     return lambda rows: cells[rows, across]

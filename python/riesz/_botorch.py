@@ -1,5 +1,4 @@
-"""What BoTorch's models do besides a Gaussian process: transforms of inputs and outcomes, and several
-outputs.
+"""Models of BoTorch beyond a plain Gaussian process: transforms of inputs and outcomes, and several outputs.
 
 An input transform is undone as the steps of a pipeline are: each column that it makes is owned by the user's
 columns that it is made of. An affine outcome transform changes the units of an expansion. Attributes are read
@@ -28,7 +27,7 @@ Owners = list[tuple[int, ...]]
 def single_outputs(model: Any) -> list[Any]:
     """Models of one output each that are together the same as ``model``."""
     if hasattr(model, "models"):
-        return [one for member in model.models for one in single_outputs(member)]
+        return [single for member in model.models for single in single_outputs(member)]
     count = getattr(model, "num_outputs", 1)
     if count == 1 or not hasattr(model, "subset_output"):
         return [model]
@@ -49,75 +48,75 @@ def input_owners(transform: Any, width: int) -> list[Owner]:
     """The user's column, or columns, that each column is computed from which a transform makes of ``width``
     columns."""
     made = _owners(transform, [(j,) for j in range(width)])
-    return [own[0] if len(own) == 1 else own for own in made]
+    return [owner[0] if len(owner) == 1 else owner for owner in made]
 
 
-def _owners(transform: Any, own: Owners) -> Owners:
+def _owners(transform: Any, owners: Owners) -> Owners:
     if not transform.transform_on_eval:
-        return own
+        return owners
     # A subclass could do anything, so only BoTorch's own classes are known.
     known = type(transform).__module__.startswith("botorch.")
-    found = _INPUTS.get(type(transform).__name__) if known else None
-    if found is None:
+    transform_owners = _INPUTS.get(type(transform).__name__) if known else None
+    if transform_owners is None:
         raise UnsupportedModelError(
             f"the input transform {type(transform).__name__} is not known to compute each of its columns "
             "from some input columns "
             f"alone, as {', '.join(_INPUTS)} are"
         )
-    return found(transform, own)
+    return transform_owners(transform, owners)
 
 
-def _same(_: Any, own: Owners) -> Owners:
-    return own
+def _unchanged(_: Any, owners: Owners) -> Owners:
+    return owners
 
 
-def _chained(transform: Any, own: Owners) -> Owners:
+def _chained(transform: Any, owners: Owners) -> Owners:
     for part in transform.values():
-        own = _owners(part, own)
-    return own
+        owners = _owners(part, owners)
+    return owners
 
 
-def _together(own: Owners, columns: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sorted({j for column in columns for j in own[int(column)]}))
+def _joint_owner(owners: Owners, columns: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({j for column in columns for j in owners[int(column)]}))
 
 
-def _round(transform: Any, own: Owners) -> Owners:
-    own = list(own)
+def _round(transform: Any, owners: Owners) -> Owners:
+    owners = list(owners)
     for start, count in transform.categorical_features.items():
-        own[start : start + count] = [_together(own, range(start, start + count))] * count
-    return own
+        owners[start : start + count] = [_joint_owner(owners, range(start, start + count))] * count
+    return owners
 
 
-def _one_hot_to_numeric(transform: Any, own: Owners) -> Owners:
+def _one_hot_to_numeric(transform: Any, owners: Owners) -> Owners:
     if not transform.categorical_features:
-        return own
+        return owners
     made: Owners = [()] * transform.numeric_dim
     for place, column in zip(transform.new_numerical_idx, transform.numerical_idx):
-        made[place] = own[column]
+        made[place] = owners[column]
     for place, columns in zip(transform.ordinal_idx, transform.onehot_idx):
-        made[place] = _together(own, columns)
+        made[place] = _joint_owner(owners, columns)
     return made
 
 
-def _numeric_to_categorical(transform: Any, own: Owners) -> Owners:
+def _numeric_to_categorical(transform: Any, owners: Owners) -> Owners:
     made: Owners = [()] * (len(transform.numerical_idx) + sum(map(len, transform.encoded_idx)))
     for place, column in zip(transform.new_numerical_idx, transform.numerical_idx):
-        made[place] = own[column]
+        made[place] = owners[column]
     for places, column in zip(transform.encoded_idx, transform.ordinal_idx):
         for place in places:
-            made[place] = own[column]
+            made[place] = owners[column]
     return made
 
 
 #: For each class of input transforms, the owners of the columns that it makes.
 _INPUTS: dict[str, Callable[[Any, Owners], Owners]] = {
-    "Normalize": _same,
-    "InputStandardize": _same,
-    "AffineInputTransform": _same,
-    "Log10": _same,
-    "Warp": _same,
+    "Normalize": _unchanged,
+    "InputStandardize": _unchanged,
+    "AffineInputTransform": _unchanged,
+    "Log10": _unchanged,
+    "Warp": _unchanged,
     "Round": _round,
-    "FilterFeatures": lambda transform, own: [own[int(j)] for j in transform.feature_indices],
+    "FilterFeatures": lambda transform, owners: [owners[int(j)] for j in transform.feature_indices],
     "OneHotToNumeric": _one_hot_to_numeric,
     "NumericToCategoricalEncoding": _numeric_to_categorical,
     "ChainedInputTransform": _chained,
@@ -138,7 +137,7 @@ class Outcome:
 
 
 def outcome_of(model: Any) -> Outcome:
-    """How the outcome transform of a model of one output is undone."""
+    """The inverse of the outcome transform of a model with one output."""
     transform = getattr(model, "outcome_transform", None)
     if transform is None:
         return Outcome()

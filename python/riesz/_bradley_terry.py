@@ -17,50 +17,55 @@ ABILITIES = ("bradley_terry", "linear")
 
 
 def fit_abilities(
-    model: str, items: Any, duels: Any, ended: Outcomes, ridge: Any, columns: ColumnTypes | None
+    model: str, items: Any, duels: Any, outcomes: Outcomes, ridge: Any, columns: ColumnTypes | None
 ) -> dict[str, Any]:
     """The attributes of a fitted model, by name."""
-    alone = model == "bradley_terry"
+    labels_only = model == "bradley_terry"
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
         raise ValueError(f"ridge = {ridge!r}: it is a number, 0 or more, or 'evidence'")
-    if items is None and alone:
+    if items is None and labels_only:
         items = _Labels(pairs_of(duels))
-    if alone:
+    if labels_only:
         index = getattr(items, "index", None)
         labels = list(range(len(items)) if index is None or callable(index) else index)
-        given = None
+        item_table = None
     else:
         names, levels, rows = read_items(items, columns)
-        labels, given = list(range(len(rows))), (list(names), list(levels), rows)
+        labels, item_table = list(range(len(rows))), (list(names), list(levels), rows)
     texts = [str(label) for label in labels]
     if len(set(texts)) < len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
         raise ValueError(f"two items are called '{twice}': as text each has a name of its own")
     left, right = rows_of(items, duels, len(labels))
-    fitted, coef, spread, notes = _core.fit_bradley_terry(
+    fitted, coef, deviations, notes = _core.fit_bradley_terry(
         texts,
-        given,
-        ended.given(left, right),
+        item_table,
+        outcomes.to_core(left, right),
         None if ridge == "evidence" else float(ridge),
     )
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "notes_": notes,
         "expansion_": Expansion._wrap(fitted.model),
         "ridge_": fitted.chosen,
         "log_marginal_likelihood_value_": fitted.log_marginal_likelihood,
     }
-    if alone:
+    if labels_only:
         known = [str(label) for label, value in zip(labels, coef) if value == value]
-        spread_of = None if spread is None else dict(zip(labels, spread))
-        return found | {
+        spread_of = None if deviations is None else dict(zip(labels, deviations))
+        return attributes | {
             "_names": ["item"],
             "_levels": [known],
             "abilities_": dict(zip(labels, coef)),
             "abilities_std_": spread_of,
         }
-    assert given is not None
-    errors = None if spread is None else np.array(spread)
-    return found | {"_names": given[0], "_levels": given[1], "coef_": np.array(coef), "coef_std_": errors}
+    assert item_table is not None
+    errors = None if deviations is None else np.array(deviations)
+    return attributes | {
+        "_names": item_table[0],
+        "_levels": item_table[1],
+        "coef_": np.array(coef),
+        "coef_std_": errors,
+    }
 
 
 class _Labels:

@@ -46,12 +46,22 @@ def _networkx(graph: Any) -> str:
     latents = {str(node) for node in getattr(graph, "latents", ()) or ()}
     nodes = []
     for node, attributes in graph.nodes(data=True):
-        own = {key: value for key, value in attributes.items() if isinstance(value, (str, int, bool))}
-        nodes.append({**own, "id": str(node), "latent": str(node) in latents or own.get("latent", False)})
+        own_attributes = {
+            key: value for key, value in attributes.items() if isinstance(value, (str, int, bool))
+        }
+        nodes.append(
+            {
+                **own_attributes,
+                "id": str(node),
+                "latent": str(node) in latents or own_attributes.get("latent", False),
+            }
+        )
     edges = []
     for source, target, attributes in graph.edges(data=True):
-        own = {key: value for key, value in attributes.items() if isinstance(value, (str, int, bool))}
-        edges.append({**own, "source": str(source), "target": str(target)})
+        own_attributes = {
+            key: value for key, value in attributes.items() if isinstance(value, (str, int, bool))
+        }
+        edges.append({**own_attributes, "source": str(source), "target": str(target)})
     return json.dumps({"directed": True, "nodes": nodes, "links": edges})
 
 

@@ -1,4 +1,4 @@
-"""What is asked of an effect across studies: at which treatments, compared with which, and of whom."""
+"""Queries of an effect across studies: the treatments, what they are compared with, and the population."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._table_columns import Rows
 from ._validation import _listed, collected
 
 
-class Asked(NamedTuple):
+class EffectQuery(NamedTuple):
     """The effect at treatments, or a contrast or slope of it, as the core takes it."""
 
-    at: Rows
+    treatments: Rows
     #: One row, with which others are compared.
     baseline: Rows | None = None
     #: By which treatment the slope is, and its step; ``None`` for the usual ones.
@@ -28,57 +28,70 @@ class Asked(NamedTuple):
         """The baseline in words."""
         if self.baseline is None:
             return ""
-        said = ", ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(self.baseline).items())
-        return f" less that at {said}"
+        text = ", ".join(f"{name} = {_shown(column[0])}" for name, column in cells_of(self.baseline).items())
+        return f" less that at {text}"
 
 
 class Columns(NamedTuple):
-    """What may be asked about."""
+    """The columns that a query may name."""
 
     treatments: tuple[str, ...]
     outcome: str
     #: Covariates that the effect is averaged over.
-    others: tuple[str, ...]
+    covariates: tuple[str, ...]
     #: Covariates that both studies share, and on which the outcome depends.
     passive: tuple[str, ...]
     levels: Levels
     #: How the effect follows, in words.
     follows: str
 
-    def treated(self, rows: Any, what: str) -> Rows:
+    def treated(self, rows: Any, label: str) -> Rows:
         """Rows of treatments."""
-        return coded(collected(rows), self.treatments, self.levels, what)
+        return coded(collected(rows), self.treatments, self.levels, label)
 
-    def asked(self, grid: Any, baseline: Any, what: str) -> Asked:
+    def query(self, grid: Any, baseline: Any, label: str) -> EffectQuery:
         """The effect at treatments, or what it is more than at a baseline."""
-        at = self.treated(grid, what)
-        return Asked(at, None if baseline is None else one(self.treated(baseline, "baseline"), "baseline"))
+        treatments = self.treated(grid, label)
+        return EffectQuery(
+            treatments,
+            None if baseline is None else single_row(self.treated(baseline, "baseline"), "baseline"),
+        )
 
 
-def one(rows: Rows, what: str) -> Rows:
+def single_row(rows: Rows, label: str) -> Rows:
     """A table of one row."""
     if len(rows.numbers) != 1:
-        raise ValueError(f"{what} has {len(rows.numbers)} rows: give one")
+        raise ValueError(f"{label} has {len(rows.numbers)} rows: give one")
     return rows
 
 
 def estimated(
-    told: Any, what: str, asked: Asked, draw: Callable[[int, int], np.ndarray] | None = None
+    core_estimate: Any,
+    description: str,
+    query: EffectQuery,
+    draw: Callable[[int, int], np.ndarray] | None = None,
 ) -> CausalEstimate:
-    """What the core tells."""
-    mean, cov, parts, standing, supported = told
-    stands = {name: np.array(own) for name, own in standing}
+    """The estimate of the core as a :class:`CausalEstimate`."""
+    mean, cov, parts, support, supported = core_estimate
+    stands = {name: np.array(values) for name, values in support}
     return CausalEstimate(
-        what, cells_of(asked.at), np.array(mean), cov, dict(parts), stands, np.array(supported), draw
+        description,
+        cells_of(query.treatments),
+        np.array(mean),
+        cov,
+        dict(parts),
+        stands,
+        np.array(supported),
+        draw,
     )
 
 
 def on_whom(
-    fused: _core.CausalEffect, columns: Columns, *, given: Any, among: Any, population: Any, weights: Any
+    fused: _core.CausalEffect, columns: Columns, *, conditions: Any, among: Any, population: Any, weights: Any
 ) -> tuple[_core.CausalEffect, str]:
     """The effect on whom is asked for, and who they are in words."""
-    asked = {"given": given, "among": among, "population": population}
-    named = [name for name, own in asked.items() if own is not None]
+    populations = {"given": conditions, "among": among, "population": population}
+    named = [name for name, value in populations.items() if value is not None]
     if len(named) > 1:
         raise ValueError(f"{' and '.join(named)} exclude one another: give one")
     if weights is not None and population is None:
@@ -91,18 +104,18 @@ def on_whom(
             "and then the effect "
             "on others than the people of study 1 is not computed yet"
         )
-    if not columns.others:
+    if not columns.covariates:
         raise ValueError(
             f"{named[0]}: the effect is not averaged over covariates ({columns.follows}), and so is the same "
             "for all"
         )
     if among is not None:
-        rows = one(columns.treated(among, "among"), "among")
-        return fused.treated(rows), f" of those with {_told(rows)}"
-    if given is not None:
-        rows = _like(given, columns)
-        return fused.like(rows), f" of those with {_told(rows)}"
-    members = coded(collected(population), columns.others, columns.levels, "population")
+        rows = single_row(columns.treated(among, "among"), "among")
+        return fused.treated(rows), f" of those with {_described(rows)}"
+    if conditions is not None:
+        rows = _like(conditions, columns)
+        return fused.like(rows), f" of those with {_described(rows)}"
+    members = coded(collected(population), columns.covariates, columns.levels, "population")
     counts = np.ones(len(members.numbers))
     if isinstance(weights, str):
         counts = coded(collected(population), [weights], {weights: None}, "population").numbers[:, 0]
@@ -111,21 +124,21 @@ def on_whom(
     return fused.population(members, counts.tolist()), " of a population"
 
 
-def _like(given: Any, columns: Columns) -> Rows:
+def _like(conditions: Any, columns: Columns) -> Rows:
     """A row of some of the covariates."""
-    if not isinstance(given, Mapping):
-        given = {name: cells for name, (cells, _) in columns_of(given, "given").items()}
-    strange = [str(name) for name in given if name not in columns.others]
-    if strange or not given:
+    if not isinstance(conditions, Mapping):
+        conditions = {name: cells for name, (cells, _) in columns_of(conditions, "given").items()}
+    strange = [str(name) for name in conditions if name not in columns.covariates]
+    if strange or not conditions:
         which = _listed(strange) if strange else "nothing"
-        raise ValueError(f"given names {which}: the effect is averaged over {_listed(columns.others)}")
-    names = [name for name in columns.others if name in given]
-    return one(coded(given, names, columns.levels, "given"), "given")
+        raise ValueError(f"given names {which}: the effect is averaged over {_listed(columns.covariates)}")
+    names = [name for name in columns.covariates if name in conditions]
+    return single_row(coded(conditions, names, columns.levels, "given"), "given")
 
 
 def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def _told(rows: Rows) -> str:
-    return " and ".join(f"{name} = {_shown(own[0])}" for name, own in cells_of(rows).items())
+def _described(rows: Rows) -> str:
+    return " and ".join(f"{name} = {_shown(column[0])}" for name, column in cells_of(rows).items())

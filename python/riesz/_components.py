@@ -10,19 +10,19 @@ import numpy as np
 
 from . import _core, plots
 from ._explainer import Explainer
-from ._global import asked
+from ._global import single_expansion
 from ._player_groups import Groups
 from ._validation import as_cells, is_whole, names_of
 
 __all__ = ["Component", "FunctionalANOVA", "functional_anova"]
 
 #: Places along a column that is drawn alone, and along each of two.
-ALONG, EITHER = 101, 41
+ALONG, POINTS_PER_AXIS = 101, 41
 
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """What some features do beyond what fewer of them do."""
+    """The component of some features: their joint effect beyond the effects of fewer of them."""
 
     features: list[str]
     #: For each column the places along it that make the axes of :attr:`values`; ``None`` at rows that were
@@ -52,16 +52,18 @@ class FunctionalANOVA:
         self._explainer, self._core, self._playing = explainer, part.expansion._with_posterior(), playing
         self._rows = explainer._model_rows(explainer._background, "background")[0]
         self.feature_names = [name for name, _ in explainer._players]
-        (mean,), _ = self._at([], self._rows[:1])
+        (mean,), _ = self._evaluate([], self._rows[:1])
         self.mean = mean[0] if len(mean) == 1 else mean
 
-    def _at(self, features: Sequence[int], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def _evaluate(self, features: Sequence[int], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         # The core orders players by their first column in the model.
-        own = [self._explainer._used[0].index(j) if j in self._explainer._used[0] else None for j in features]
-        if None in own:
+        positions = [
+            self._explainer._used[0].index(j) if j in self._explainer._used[0] else None for j in features
+        ]
+        if None in positions:
             nothing = np.zeros((len(rows), len(self._core.output_names)))
             return nothing, nothing if self._core.has_posterior else None
-        places = sorted(k for k in own if k is not None)
+        places = sorted(k for k in positions if k is not None)
         return _core.component(self._core, self._rows, self._explainer._weights, self._playing, places, rows)
 
     def component(self, features: str | int | Sequence[str | int], X: Any = None) -> Component:
@@ -88,9 +90,9 @@ class FunctionalANOVA:
                 )
             X, places = self._grid(columns)
         rows = self._explainer._model_rows(self._explainer._own_columns(X, "X"), "X")[0]
-        values, sd = self._at(chosen, rows)
+        values, sd = self._evaluate(chosen, rows)
         shape = (len(values),) if places is None else tuple(map(len, places))
-        shaped = lambda found: found.reshape(*shape, -1) if found.shape[1] > 1 else found.reshape(shape)
+        shaped = lambda array: array.reshape(*shape, -1) if array.shape[1] > 1 else array.reshape(shape)
         return Component(names, places, shaped(values), None if sd is None else shaped(sd))
 
     def _number(self, feature: str | int) -> int:
@@ -105,8 +107,8 @@ class FunctionalANOVA:
     def _grid(self, columns: list[int]) -> tuple[Any, list[np.ndarray]]:
         """Rows like the background's first in all other columns, and the places along these."""
         background = self._explainer._background
-        cells, most = as_cells(background), ALONG if len(columns) == 1 else EITHER
-        places = [_places(cells[:, c], most) for c in columns]
+        cells, count = as_cells(background), ALONG if len(columns) == 1 else POINTS_PER_AXIS
+        places = [_places(cells[:, c], count) for c in columns]
         mesh = [axis.ravel() for axis in np.meshgrid(*places, indexing="ij")]
         if names_of(background) is None:
             rows = np.repeat(cells[:1], len(mesh[0]), axis=0)
@@ -127,13 +129,13 @@ class FunctionalANOVA:
         return f"<riesz.FunctionalANOVA of {', '.join(self.feature_names)}>"
 
 
-def _places(cells: np.ndarray, most: int) -> np.ndarray:
+def _places(cells: np.ndarray, count: int) -> np.ndarray:
     known = np.unique(cells)
     try:
         numbers = known.astype(np.float64)
     except (TypeError, ValueError):
         return known
-    return numbers if len(numbers) <= most // 4 else np.linspace(numbers[0], numbers[-1], most)
+    return numbers if len(numbers) <= count // 4 else np.linspace(numbers[0], numbers[-1], count)
 
 
 def functional_anova(
@@ -171,4 +173,4 @@ def functional_anova(
     >>> bool(np.allclose(anova.mean + sum(parts), model.predict(X)))
     True
     """
-    return FunctionalANOVA(*asked(model, background, groups, weights, "marginal_product"))
+    return FunctionalANOVA(*single_expansion(model, background, groups, weights, "marginal_product"))

@@ -98,8 +98,7 @@ __all__ = [
 
 __version__: str
 
-# Names of columns, their levels, and rows; the game, what absent means in it, facts about the model and the
-# run; factors, what is said of features, groups, interactions, draws, their seed.
+# Names of columns, their levels, and rows.
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
 # Items on either side of duels, how they ended, and how much they count.
 _Duels = tuple[list[int], list[int], list[float], list[float] | None]
@@ -110,11 +109,13 @@ _Ranked = tuple[
     tuple[float, float, float],
     list[tuple[list[int], float]],
 ]
+# The game, what absent means in it, facts about the model and about the run.
 _Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
+# Factors, the statistics of features to compute, groups, interactions, permutations and their seed.
 _Options = tuple[str, str, list[tuple[str, list[int]]] | None, bool, int, int]
 
-# Of a row and output: the strongest pairs and their values, bounds on these and on what is left out, how many
-# pairs were looked at, and whether none can be missing.
+# For a row and output: the strongest pairs and their values, bounds on their errors and on all other pairs,
+# the number of pairs computed, and whether no stronger pair can be missing.
 _Top = tuple[NDArray[np.int64], NDArray[np.float64], float, float, int, bool]
 
 # A scale and factors, each by its kind, its columns and its arguments.
@@ -367,11 +368,11 @@ class TestResult:
     @property
     def interactions_bound(self) -> float | None: ...
     @property
-    def alone(self) -> NDArray[np.float64] | None: ...
+    def marginal(self) -> NDArray[np.float64] | None: ...
     @property
-    def alone_pvalues(self) -> NDArray[np.float64] | None: ...
+    def marginal_pvalues(self) -> NDArray[np.float64] | None: ...
     @property
-    def beyond(self) -> tuple[float, float | None] | None: ...
+    def higher_order(self) -> tuple[float, float | None] | None: ...
 
 def kernel_shap(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
@@ -405,7 +406,7 @@ def mmd_test(
 def hsic_test(
     x: _Rows,
     y: _Rows,
-    given: _Rows | None,
+    conditioning: _Rows | None,
     kernels: list[str],
     multiples: list[float] | None,
     target_kernel: str | None,
@@ -466,14 +467,14 @@ def component(
     weights: NDArray[np.float64] | None,
     groups: list[tuple[str, list[int]]],
     set: list[int],
-    at: NDArray[np.float64],
+    points: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
 def codes(levels: list[str], cells: list[str | float]) -> list[int | None]: ...
 def column_suspicions(name: str, values: list[float]) -> list[str]: ...
 def column_type(
-    name: str, what: str, cells: list[str | float | None], choice: str | None
+    name: str, table: str, cells: list[str | float | None], choice: str | None
 ) -> tuple[bool, str | None]: ...
-def column_unit(name: str, what: str, cells: list[str | float | None]) -> str | None: ...
+def column_unit(name: str, table: str, cells: list[str | float | None]) -> str | None: ...
 def same_unit(a: str, b: str) -> bool: ...
 def read_numbers(cells: list[str | float | None]) -> list[float | None]: ...
 
@@ -530,7 +531,7 @@ class FittedAggregates:
 
 @final
 class Aggregates:
-    def __new__(cls, given: dict[str, Any]) -> Aggregates: ...
+    def __new__(cls, input: dict[str, Any]) -> Aggregates: ...
     @property
     def usual_points(self) -> int | None: ...
     def unmet(self, fitted: list[float]) -> tuple[int, float] | None: ...
@@ -544,11 +545,11 @@ def join_bags(
     rows: list[str], bags: list[str], has_target: list[bool], mediators: bool, drop_unmatched: bool
 ) -> tuple[list[int], list[int], list[int], list[int], list[int | None], list[str]]: ...
 def fit_aggregates(
-    start: dict[str, Any], given: Aggregates, tune: bool, draws: int | None, seed: int
+    start: dict[str, Any], aggregates: Aggregates, tune: bool, draws: int | None, seed: int
 ) -> FittedAggregates: ...
-def aggregate_evidence(start: dict[str, Any], given: Aggregates) -> tuple[float, list[float]]: ...
+def aggregate_evidence(start: dict[str, Any], aggregates: Aggregates) -> tuple[float, list[float]]: ...
 def fit_sparse_aggregates(
-    start: dict[str, Any], given: Aggregates, points: int | _Rows, tune: bool, seed: int
+    start: dict[str, Any], aggregates: Aggregates, points: int | _Rows, tune: bool, seed: int
 ) -> FittedAggregates: ...
 
 @final
@@ -581,7 +582,7 @@ class FittedCounts:
 
 def fit_counts(
     start: dict[str, Any],
-    given: Aggregates,
+    aggregates: Aggregates,
     points: int | _Rows | None,
     tune: bool,
     draws: int | None,
@@ -597,7 +598,7 @@ class FittedPrior:
     @property
     def generalised(self) -> float: ...
     @property
-    def alone(self) -> list[float]: ...
+    def further(self) -> list[float]: ...
     @property
     def contexts(self) -> tuple[str, float] | None: ...
     @property
@@ -612,7 +613,7 @@ def survey_kernel(job: str, tuned: bytes, unit: _UnitRows) -> bytes: ...
 def plan_fit(job: str, survey: bytes, tuned: bytes) -> bytes: ...
 def plan_facts(plan: bytes) -> tuple[str, int, str]: ...
 def unit_statistics(plan: bytes, rows: _UnitRows, unit: int, threads: int | None) -> bytes: ...
-def merge_statistics(plan: bytes, parts: list[bytes], without: list[bytes]) -> bytes: ...
+def merge_statistics(plan: bytes, parts: list[bytes], removed: list[bytes]) -> bytes: ...
 def counted_units(plan: bytes, statistics: bytes) -> list[int]: ...
 def unit_pass(plan: bytes, coefficients: bytes, rows: _UnitRows, unit: int, threads: int | None) -> bytes: ...
 def merge_passes(plan: bytes, coefficients: bytes, parts: list[bytes]) -> bytes: ...
@@ -696,7 +697,7 @@ class PairFunction:
     @property
     def context_landmarks(self) -> int | None: ...
     def log_odds(
-        self, items: _Rows, pairs: list[tuple[int, int]], contexts: _Rows | None, spread: str | None
+        self, items: _Rows, pairs: list[tuple[int, int]], contexts: _Rows | None, std: str | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
     def probabilities(
         self, items: _Rows, pairs: list[tuple[int, int]], contexts: _Rows | None
@@ -709,7 +710,7 @@ class FittedLandmarks:
     @property
     def model(self) -> Expansion | None: ...
     @property
-    def without(self) -> str | None: ...
+    def no_model_reason(self) -> str | None: ...
     @property
     def prior(self) -> FittedPrior: ...
     @property
@@ -745,18 +746,18 @@ def rank_preferences(
 ) -> _Ranked: ...
 def rank_abilities(model: Expansion, draws: int, level: float, seed: int) -> _Ranked: ...
 def spec_r(
-    items: int, given: _Duels, draws: int, seed: int
+    items: int, input: _Duels, draws: int, seed: int
 ) -> tuple[float, tuple[float, float], tuple[float, float], float]: ...
 def compare_preferences(
-    kernel: str, items: _Rows, given: _Duels, tune: bool, restarts: int, seed: int
+    kernel: str, items: _Rows, input: _Duels, tune: bool, restarts: int, seed: int
 ) -> list[float]: ...
 def cluster_preferences(
     kernel: str,
     items: _Rows,
-    given: _Duels,
+    input: _Duels,
     method: str,
     count: int | None,
-    most: int,
+    max_clusters: int,
     covariates: bool,
     starts: int,
     threshold: float,
@@ -791,13 +792,13 @@ def find_sequence(
 def graph_parts(
     graph: _Graph,
 ) -> tuple[list[str], list[str], list[tuple[str, str]], list[tuple[str, str]]]: ...
-def open_path(graph: _Graph, a: list[str], b: list[str], given: list[str]) -> str | None: ...
+def open_path(graph: _Graph, a: list[str], b: list[str], conditioning: list[str]) -> str | None: ...
 
-# Treatments, how a study tells what they do, what it is adjusted for or through which columns they act, and
-# mediators.
+# Treatments, the way in which a study identifies their effect, the covariates or mediators of that way, and
+# the columns shared with the next study.
 _Leading = tuple[_Rows, str, _Rows | None, _Rows]
 
-_Told = tuple[
+_EstimateParts = tuple[
     list[float],
     NDArray[np.float64],
     list[tuple[str, NDArray[np.float64]]],
@@ -806,22 +807,24 @@ _Told = tuple[
 ]
 
 # Treatments, a baseline, and of a slope the treatment and the step.
-_Asked = tuple[_Rows, _Rows | None, tuple[str | None, float | None] | None]
+_EffectQuery = tuple[_Rows, _Rows | None, tuple[str | None, float | None] | None]
 
 @final
 class CausalEffect:
-    def at(self, asked: _Asked) -> _Told: ...
-    def published(self, asked: _Asked, integrals: bool, mass: float | None, jitter: float) -> _Told: ...
+    def estimate(self, query: _EffectQuery) -> _EstimateParts: ...
+    def published(
+        self, query: _EffectQuery, integrals: bool, mass: float | None, jitter: float
+    ) -> _EstimateParts: ...
     @property
     def effective_draws(self) -> float: ...
-    def worth(self, asked: _Asked, study: int, rows: _Rows) -> list[float]: ...
-    def through(
-        self, asked: _Asked
+    def variance_reduction(self, query: _EffectQuery, study: int, rows: _Rows) -> list[float]: ...
+    def mediator_sums(
+        self, query: _EffectQuery
     ) -> list[tuple[float, NDArray[np.float64], Expansion, NDArray[np.float64]]]: ...
-    def sample(self, asked: _Asked, draws: int, seed: int) -> NDArray[np.float64]: ...
+    def sample(self, query: _EffectQuery, draws: int, seed: int) -> NDArray[np.float64]: ...
     def population(self, members: _Rows, weights: list[float]) -> CausalEffect: ...
-    def treated(self, at: _Rows) -> CausalEffect: ...
-    def like(self, at: _Rows) -> CausalEffect: ...
+    def treated(self, treatments: _Rows) -> CausalEffect: ...
+    def like(self, covariates: _Rows) -> CausalEffect: ...
     def parts(self) -> list[tuple[float, Expansion]]: ...
 
 def fuse(
@@ -848,8 +851,8 @@ def usual_doses(treatments: _Rows, count: int = ...) -> _Rows: ...
 def effect_page(
     about: tuple[_Graph | None, str, list[_Leading], _Rows, list[float], _Rows | None],
     effect: CausalEffect,
-    at: _Rows,
-    says: tuple[str, dict[str, float], list[str], list[tuple[str, str]]],
+    treatments: _Rows,
+    provenance: tuple[str, dict[str, float], list[str], list[tuple[str, str]]],
     level: float,
     baseline: _Rows | None = None,
 ) -> str: ...
@@ -861,8 +864,8 @@ _Tried = tuple[_Rows, list[float], list[float] | None, str]
 _Bounds = list[tuple[str, tuple[float, float]]]
 
 def update_effect(
-    effect: CausalEffect, trials: _Tried, asked: _Asked
-) -> tuple[_Told, tuple[float, float, float]]: ...
+    effect: CausalEffect, trials: _Tried, query: _EffectQuery
+) -> tuple[_EstimateParts, tuple[float, float, float]]: ...
 def suggest_trials(
     choices: list[tuple[CausalEffect, _Tried, _Rows | None, _Bounds, list[float]]],
     count: int,

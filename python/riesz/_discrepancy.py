@@ -1,5 +1,4 @@
-"""What makes two samples differ, and what depends on what: MMD² and HSIC, tested and attributed to
-features."""
+"""Two-sample and independence tests by MMD² and HSIC, with attributions to features."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class OfKernel:
-    """What a test found with one kernel."""
+    """The result of a test for one kernel."""
 
     kernel: Kernel
     statistic: float
@@ -36,7 +35,7 @@ class OfKernel:
 
 @dataclass(frozen=True)
 class Beyond:
-    """What only three or more features show together, with orthogonal factors."""
+    """The part of the statistic that only three or more features show together, with orthogonal factors."""
 
     statistic: float
     #: ``None`` without draws.
@@ -63,17 +62,17 @@ class Witness:
         return plots.witness(self, ax=ax)
 
     def __repr__(self) -> str:
-        at = int(np.argmax(np.abs(self.values)))
-        more = "first" if self.values[at] > 0 else "second"
-        place = self.places[at] if self.places.dtype == object else f"{self.places[at]:.4g}"
-        mass = f"largest at {place}, where the {more} sample has more mass"
+        peak = int(np.argmax(np.abs(self.values)))
+        sample = "first" if self.values[peak] > 0 else "second"
+        place = self.places[peak] if self.places.dtype == object else f"{self.places[peak]:.4g}"
+        mass = f"largest at {place}, where the {sample} sample has more mass"
         return f"<riesz.Witness: along {self.feature}, {mass}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TestResult:
-    """What :func:`mmd_test` or :func:`hsic_test` found; ``None`` stands for what was not asked for. There are
-    p features.
+    """The result of :func:`mmd_test` or :func:`hsic_test`; ``None`` stands for parts that were not requested.
+    There are p features.
 
     The null hypothesis of :attr:`pvalues` is that of the whole test: the samples come from one distribution,
     or X and Y are independent. :attr:`adjusted_pvalues` control the chance of naming any feature if it holds.
@@ -125,7 +124,9 @@ class TestResult:
             statistic=core.statistic,
             pvalue=core.pvalue,
             null_distribution=core.null_distribution,
-            by_kernel=[OfKernel(_from_json(one, names), value, p) for one, value, p in core.by_kernel],
+            by_kernel=[
+                OfKernel(_from_json(json_text, names), value, p) for json_text, value, p in core.by_kernel
+            ],
             chosen=core.chosen,
             attributions=None if core.attributions is None else Explanation(core.attributions),
             pvalues=core.pvalues,
@@ -133,9 +134,9 @@ class TestResult:
             bands=core.bands,
             interactions=core.interactions,
             interactions_bound=core.interactions_bound,
-            alone=core.alone,
-            alone_pvalues=core.alone_pvalues,
-            beyond=None if core.beyond is None else Beyond(*core.beyond),
+            alone=core.marginal,
+            alone_pvalues=core.marginal_pvalues,
+            beyond=None if core.higher_order is None else Beyond(*core.higher_order),
             _name=name,
         )
 
@@ -204,11 +205,13 @@ class TestResult:
                     f"{len(x.names) - 1}"
                 )
             feature = x.names[feature]
-        found = json.loads(_core.witness(x, z, kernel, feature))
+        record = json.loads(_core.witness(x, z, kernel, feature))
         places = (
-            np.asarray(found["at"]) if found["levels"] is None else np.asarray(found["levels"], dtype=object)
+            np.asarray(record["at"])
+            if record["levels"] is None
+            else np.asarray(record["levels"], dtype=object)
         )
-        return Witness(feature, places, np.asarray(found["values"]), np.asarray(found["std_error"]))
+        return Witness(feature, places, np.asarray(record["values"]), np.asarray(record["std_error"]))
 
     def plot_witness(self, feature: str | int, ax: Any = None) -> Any:
         """:meth:`witness`, drawn by :func:`riesz.plots.witness`."""
@@ -291,8 +294,10 @@ class TestResult:
         cells = lambda line, tag: "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line)
         rows = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in lines)
         hidden = len(self.feature_names) - len(lines)
-        more = f"<p>… and {hidden} more</p>" if hidden else ""
-        return f"{text}<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{rows}</tbody></table>{more}"
+        remark = f"<p>… and {hidden} more</p>" if hidden else ""
+        return (
+            f"{text}<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{rows}</tbody></table>{remark}"
+        )
 
 
 def mmd_test(
@@ -403,7 +408,7 @@ def mmd_test(
     if estimator != "block" and block_size is not None:
         raise ValueError(f"block_size is a setting of estimator='block', not of '{estimator}': leave it out")
     x, z = read_both(X, Z, choices=columns)
-    found = _core.mmd_test(
+    core = _core.mmd_test(
         x,
         z,
         _kernels(kernel, x.names, "kernel"),
@@ -413,7 +418,7 @@ def mmd_test(
         _options(factors, attribute, groups, interactions, permutations, seed, x.names),
         threads_of(threads),
     )
-    result = TestResult._wrap(found, "MMD²", x.names)
+    result = TestResult._wrap(core, "MMD²", x.names)
     object.__setattr__(result, "_compared", (x, z, result.kernel._to_json(x.names)))
     return result
 
@@ -522,62 +527,62 @@ def hsic_test(
         raise ValueError("the wild bootstrap is for estimator='biased'")
     x, y = read(X, "X", choices=columns), read(Y, "Y", ["y"])
     _same_rows(y, "Y", x)
-    others = None
+    conditioning = None
     if given is not None:
-        others = read(given, "given", ["given"])
-        _same_rows(others, "given", x)
+        conditioning = read(given, "given", ["given"])
+        _same_rows(conditioning, "given", x)
         x, y = _as_numbers(x, "X"), _as_numbers(y, "Y")
-    own, mine, my_kernel, target, their_kernel = x, "kernel", kernel, y, target_kernel
+    attributed, mine, my_kernel, target, their_kernel = x, "kernel", kernel, y, target_kernel
     if side == "Y":
-        own, mine, my_kernel, target, their_kernel = y, "target_kernel", target_kernel, x, kernel
+        attributed, mine, my_kernel, target, their_kernel = y, "target_kernel", target_kernel, x, kernel
     theirs = _kernels(their_kernel, target.names, "target_kernel" if side == "X" else "kernel")
     if len(theirs) > 1:
         raise ValueError(
             f"an aggregated test varies {mine}, the kernel of the side that is attributed: give one kernel "
             "for the other"
         )
-    found = _core.hsic_test(
-        own,
+    core = _core.hsic_test(
+        attributed,
         target,
-        others,
-        _kernels(my_kernel, own.names, mine),
+        conditioning,
+        _kernels(my_kernel, attributed.names, mine),
         _multiples(lengthscales),
         theirs[0] if theirs else None,
         estimator == "unbiased",
         None if decay is None else float(decay),
-        _options(factors, attribute, groups, interactions, permutations, seed, own.names),
+        _options(factors, attribute, groups, interactions, permutations, seed, attributed.names),
         threads_of(threads),
     )
-    return TestResult._wrap(found, "HSIC", own.names)
+    return TestResult._wrap(core, "HSIC", attributed.names)
 
 
 # Settings
 # ----------------------------------------------------------------------------------------------------------
 
 
-def _kernels(kernel: Any, names: list[str], what: str) -> list[str]:
+def _kernels(kernel: Any, names: list[str], label: str) -> list[str]:
     """Kernels in the core's form; none for the default."""
     if kernel is None:
         return []
     known = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
-    if not known or not all(isinstance(one, Kernel) for one in known):
+    if not known or not all(isinstance(single, Kernel) for single in known):
         raise TypeError(
-            f"{what} = {kernel!r}: it is a kernel of riesz.kernels, a list of them, or None for the default"
+            f"{label} = {kernel!r}: it is a kernel of riesz.kernels, a list of them, or None for the default"
         )
-    return [one._to_json(names) for one in known]
+    return [single._to_json(names) for single in known]
 
 
 def _multiples(lengthscales: Any) -> list[float] | None:
     if lengthscales is None:
         return None
     listed = isinstance(lengthscales, Iterable) and not isinstance(lengthscales, str)
-    found = list(lengthscales) if listed else []
-    if not found or not all(_is_positive(one) for one in found):
+    multiples = list(lengthscales) if listed else []
+    if not multiples or not all(_is_positive(multiple) for multiple in multiples):
         raise ValueError(
             f"lengthscales = {lengthscales!r}: it is a list of positive numbers, which multiply the length "
             "scales"
         )
-    return [float(one) for one in found]
+    return [float(multiple) for multiple in multiples]
 
 
 def _is_positive(value: Any) -> bool:
@@ -607,25 +612,25 @@ def _options(
         raise ValueError(f"permutations = {permutations!r}: it is a whole number from 0")
     if not is_whole(seed) or not 0 <= seed < 2**64:
         raise ValueError(f"seed = {seed!r}: it is a whole number from 0 to 2**64 - 1")
-    said = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
+    mode = attribute if isinstance(attribute, str) else "significance" if attribute else "nothing"
     players = None if groups is None else players_of(groups, None, names)
-    return factors, said, players, bool(interactions), int(permutations), int(seed)
+    return factors, mode, players, bool(interactions), int(permutations), int(seed)
 
 
-def _same_rows(rows: Rows, what: str, x: Rows) -> None:
+def _same_rows(rows: Rows, label: str, x: Rows) -> None:
     if len(rows.numbers) != len(x.numbers):
         raise ValueError(
-            f"{what} has {len(rows.numbers)} rows, but X has {len(x.numbers)}: row i of both must belong "
+            f"{label} has {len(rows.numbers)} rows, but X has {len(x.numbers)}: row i of both must belong "
             "together"
         )
 
 
-def _as_numbers(rows: Rows, what: str) -> Rows:
+def _as_numbers(rows: Rows, label: str) -> Rows:
     """Truth values as 0 and 1, which residuals can be taken of."""
     for name, levels in zip(rows.names, rows.levels):
         if levels is not None and levels != ["False", "True"]:
             raise ValueError(
-                f"column '{name}' of {what} holds levels, of which no residuals given other columns exist: "
+                f"column '{name}' of {label} holds levels, of which no residuals given other columns exist: "
                 "encode it"
             )
     return rows._replace(levels=[None] * len(rows.names))

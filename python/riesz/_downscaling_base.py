@@ -1,5 +1,5 @@
-"""What all models of aggregates do once they are learnt: predict and explain f, the map, and its means and
-sums over bags."""
+"""The common part of all models of aggregates after the fit: predictions and explanations of f, the map, and
+of its means and sums over bags."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import kernels as rk
 from ._aggregate_fit import Component
-from ._bags import Asked, Members, Tables, rows_of_bags
+from ._bags import ColumnRoles, Members, Tables, rows_of_bags
 from ._duel_contexts import _first
 from ._duels import NO_COVARIANCE
-from ._expansion import Expansion, spread
+from ._expansion import Expansion, deviations_of
 from ._explainer import Explainer
 from ._explanation import Explanation, named_sums
 from ._model_loading import Imported, Part, weighted_sum
@@ -35,12 +35,12 @@ class Downscaled(BaseEstimator):
     #: What f is called in explanations.
     _explained = "posterior mean"
 
-    def _learnt(self, best: Component, parts: list[Component], tables: Tables, asked: Asked) -> None:
+    def _learnt(self, best: Component, parts: list[Component], tables: Tables, roles: ColumnRoles) -> None:
         """Keeps what is known by the best hyper-parameters, and by draws of them, if there are any."""
         names = tables.rows.names
         self._parts = parts or [best]
-        bag, weight = (own if isinstance(own, str) else None for own in (asked.bag, asked.weight))
-        self._asked = Asked(bag, weight, features=None if is_numbered(names) else names)
+        bag, weight = (column if isinstance(column, str) else None for column in (roles.bag, roles.weight))
+        self._asked = ColumnRoles(bag, weight, features=None if is_numbered(names) else names)
         self._targets = tables.values
         self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
         self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
@@ -56,13 +56,13 @@ class Downscaled(BaseEstimator):
         check_is_fitted(self)
         return self.expansion_._rows(rows, "rows")
 
-    def _own_columns(self, X: Any, what: str = "X") -> Any:
+    def _own_columns(self, X: Any, label: str = "X") -> Any:
         """The columns of rows that f is a function of, as :class:`riesz.Explainer` takes them."""
         check_is_fitted(self)
-        return self.expansion_._own_columns(X, what)
+        return self.expansion_._own_columns(X, label)
 
-    def _mixed(self, each: Sequence[Any]) -> Any:
-        return sum(part.weight * own for part, own in zip(self._parts, each))
+    def _mixed(self, values: Sequence[Any]) -> Any:
+        return sum(part.weight * value for part, value in zip(self._parts, values))
 
     def _posterior(self, rows: Any, return_std: bool, return_cov: bool) -> Any:
         """The mean of f at rows, and its standard deviations or covariances, if wanted."""
@@ -71,34 +71,48 @@ class Downscaled(BaseEstimator):
         mean = self._mixed(means)
         if not (return_std or return_cov):
             return mean
-        each = [spread(part.expansion, cells, return_std, return_cov)[0][..., 0] for part in self._parts]
+        deviations = [
+            deviations_of(part.expansion, cells, return_std, return_cov)[0][..., 0] for part in self._parts
+        ]
         if return_std:
-            return mean, np.sqrt(self._mixed([sd**2 + (own - mean) ** 2 for sd, own in zip(each, means)]))
-        return mean, self._mixed([cov + np.outer(own - mean, own - mean) for cov, own in zip(each, means)])
+            return mean, np.sqrt(
+                self._mixed([sd**2 + (part_mean - mean) ** 2 for sd, part_mean in zip(deviations, means)])
+            )
+        return mean, self._mixed(
+            [cov + np.outer(part_mean - mean, part_mean - mean) for cov, part_mean in zip(deviations, means)]
+        )
 
     def _drawn(self, rows: Any, n_samples: int, random_state: Any) -> np.ndarray:
         """Joint draws of f, (rows, n_samples)."""
         cells, random = self._cells(rows), check_random_state(random_state)
         counts = random.multinomial(_count("n_samples", n_samples, 1), [part.weight for part in self._parts])
         seeds = random.randint(2**31 - 1, size=len(counts))
-        each = zip(self._parts, counts.tolist(), seeds.tolist())
+        draws_of_parts = zip(self._parts, counts.tolist(), seeds.tolist())
         drawn = np.hstack(
-            [part.expansion._core.sample(cells, count, seed)[0] for part, count, seed in each if count]
+            [
+                part.expansion._core.sample(cells, count, seed)[0]
+                for part, count, seed in draws_of_parts
+                if count
+            ]
         )
         return drawn[:, random.permutation(drawn.shape[1])]
 
     def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
         """Rows of bags, and the bags' names."""
-        bag, weight = (own if given is None else given for given, own in zip((bag, weight), self._asked[:2]))
+        bag, weight = (
+            default if value is None else value for value, default in zip((bag, weight), self._asked[:2])
+        )
         if bag is None:
             raise ValueError("bag = None: it says of each row its bag, as in fit")
         named = names_of(collected(rows)) is not None
-        members = rows_of_bags(rows, Asked(bag, weight, features=self._asked.features if named else None))
+        members = rows_of_bags(
+            rows, ColumnRoles(bag, weight, features=self._asked.features if named else None)
+        )
         members.check()
         return members, list(dict.fromkeys(members.bag))
 
     def _weights_of(self, members: Members, names: list[str], means: bool) -> tuple[list[int], list[float]]:
-        """Of each row its bag, and what it counts there, in means or sums."""
+        """The bag of each row and its weight there, for means or sums."""
         number = {name: k for k, name in enumerate(names)}
         places = np.array([number[name] for name in members.bag])
         weights = np.ones(len(places)) if members.weight is None else members.weight
@@ -114,7 +128,7 @@ class Downscaled(BaseEstimator):
         *,
         bag: Any = None,
         weight: Any = None,
-        **how: Any,
+        **options: Any,
     ) -> Explanation:
         """Why a bag's mean or sum is what it is: by linearity the weighted mean or sum of its rows' values,
         which adds up to :meth:`predict_bags`. Counts are not linear in f: of these it is the weighted mean of
@@ -125,7 +139,7 @@ class Downscaled(BaseEstimator):
         ``weight`` as in :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances,
         which are not known between rows. Takes the time of explaining all rows of these bags."""
         check_is_fitted(self)
-        if how.get("covariance"):
+        if options.get("covariance"):
             raise ValueError(NO_COVARIANCE)
         members, names = self._own_members() if rows is None else self._members(rows, bag, weight)
         if bags is not None:
@@ -141,8 +155,8 @@ class Downscaled(BaseEstimator):
         places, weights = self._weights_of(members, names, self._explains_means())
         shares = np.zeros((len(names), len(places)))
         shares[places, range(len(places))] = weights
-        found = Explainer(self, background, **how)(members.rows).average(shares)
-        return named_sums(found, shares.sum(axis=1), self._asked.bag or "bag", names)
+        explanation = Explainer(self, background, **options)(members.rows).average(shares)
+        return named_sums(explanation, shares.sum(axis=1), self._asked.bag or "bag", names)
 
     def _own_members(self) -> tuple[Members, list[str]]:
         """The rows of the fit."""
@@ -151,8 +165,8 @@ class Downscaled(BaseEstimator):
         )
 
     def _imported(self) -> Imported:
-        """How :class:`riesz.Explainer` reads it."""
-        parts = [(part.weight, Part.whole(part.expansion)) for part in self._parts]
+        """The model as :class:`riesz.Explainer` reads it."""
+        parts = [(part.weight, Part.from_expansion(part.expansion)) for part in self._parts]
         first = parts[0][1]
         names, kind, outputs = (
             first.expansion.feature_names,
@@ -183,7 +197,7 @@ class Downscaled(BaseEstimator):
 
 
 def draws_of(average: Any, targets: int, optimizer: Any, why: str | None) -> int | None:
-    """How many draws of hyper-parameters, if any; ``why`` not, if there is a reason."""
+    """The number of draws of hyperparameters, if any; ``why`` is a reason for none."""
     if optimizer is None:
         why = "optimizer=None keeps hyper-parameters as they are"
     if isinstance(average, str) and average == "auto":
@@ -203,8 +217,8 @@ def rough(effective: float | None) -> list[str]:
     """A warning, if draws are worth so few of the posterior's own."""
     if effective is None or effective >= 10:
         return []
-    worth = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
-    return [f"{worth}, which is a rough average: give more of them, average=500 say"]
+    summary = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
+    return [f"{summary}, which is a rough average: give more of them, average=500 say"]
 
 
 def not_negative(name: str, value: Any, or_auto: bool = False) -> float | None:

@@ -1,5 +1,5 @@
-"""What duels have besides two items: contexts, users, who is at home, who the items are. Read here, for
-fitting and for prediction."""
+"""Further columns of duels besides two items: contexts, users, the side at home, and the identity of items.
+They are read here for fits and for predictions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ USER, HOME, ID = "user", "home", "id"
 
 def sides(home: Any, count: int | None = None) -> np.ndarray:
     """Who is at home: 1 for the left item, -1 for the right one, 0 for neither."""
-    given = [home] if home is None or isinstance(home, str) else list(home)
+    entries = [home] if home is None or isinstance(home, str) else list(home)
     known = {"left": 1, "right": -1, "none": 0}
     codes = []
-    for row, cell in enumerate(given):
+    for row, cell in enumerate(entries):
         code = 0 if is_missing(cell) else known.get(str(cell))
         if code is None:
             raise ValueError(
@@ -50,12 +50,14 @@ def sides(home: Any, count: int | None = None) -> np.ndarray:
 def homes(home: Any, duels: Any) -> np.ndarray:
     """Who is at home in duels that a model is fitted to: as :func:`sides`, or by the item's label."""
     cells = pairs_of(duels)
-    given = [home] if isinstance(home, str) else list(home)
-    if len(given) != len(cells):
-        raise ValueError(f"home has {len(given)} entries, but there are {len(cells)} duels: one a duel")
-    names = [[_text(one) for one in cells[:, side].tolist()] for side in (0, 1)]
+    entries = [home] if isinstance(home, str) else list(home)
+    if len(entries) != len(cells):
+        raise ValueError(f"home has {len(entries)} entries, but there are {len(cells)} duels: one a duel")
+    names = [[_text(label) for label in cells[:, side].tolist()] for side in (0, 1)]
     return np.array(
-        _core.read_homes([None if is_missing(cell) else _text(cell) for cell in given], (names[0], names[1]))
+        _core.read_homes(
+            [None if is_missing(cell) else _text(cell) for cell in entries], (names[0], names[1])
+        )
     )
 
 
@@ -77,42 +79,42 @@ class Contexts:
     @classmethod
     def read(cls, contexts: Any, users: Any, count: int) -> tuple[Contexts, np.ndarray]:
         """From those of so many duels; and their rows."""
-        found: list[Rows] = []
+        tables: list[Rows] = []
         if contexts is not None:
             width = np.shape(contexts)[1] if np.ndim(contexts) == 2 else 1
-            found.append(read(contexts, "contexts", [f"context{j}" for j in range(width)]))
+            tables.append(read(contexts, "contexts", [f"context{j}" for j in range(width)]))
         if users is not None:
             called = [_text(user) for user in _users(users)]
             levels = [*sorted(set(called)), UNSEEN]
-            found.append(Rows([USER], [levels], places_of(called, levels, UNSEEN)))
-        for rows in found:
+            tables.append(Rows([USER], [levels], places_of(called, levels, UNSEEN)))
+        for rows in tables:
             if len(rows.numbers) != count:
-                what = "users" if rows.names == [USER] else "contexts"
+                label = "users" if rows.names == [USER] else "contexts"
                 raise ValueError(
-                    f"{what} have {len(rows.numbers)} rows, but there are {count} duels: one a duel"
+                    f"{label} have {len(rows.numbers)} rows, but there are {count} duels: one a duel"
                 )
-        names = [name for rows in found for name in rows.names]
+        names = [name for rows in tables for name in rows.names]
         if len(set(names)) < len(names):
             raise ValueError(f"a column of contexts is called '{USER}', as that of users: rename it")
-        own = cls(names, [levels for rows in found for levels in rows.levels], users is not None)
-        return own, np.ascontiguousarray(np.hstack([rows.numbers for rows in found]))
+        read_contexts = cls(names, [levels for rows in tables for levels in rows.levels], users is not None)
+        return read_contexts, np.ascontiguousarray(np.hstack([rows.numbers for rows in tables]))
 
     def rows(self, contexts: Any, users: Any) -> np.ndarray:
         """Rows of contexts at prediction: a row each, or one for all."""
-        own = len(self.names) - self.has_users
-        names, found = self.names[:own], []
-        if (contexts is None) != (own == 0):
+        own_columns = len(self.names) - self.has_users
+        names, blocks = self.names[:own_columns], []
+        if (contexts is None) != (own_columns == 0):
             raise ValueError(
                 f"the model was fitted on duels in contexts ({', '.join(names)}): say which, contexts=…"
-                if own
+                if own_columns
                 else "contexts: the model was fitted on duels without contexts"
             )
-        if own:
+        if own_columns:
             cells = picked(collected(contexts), names)
             if names_of(cells) is None:
                 cells = np.asarray(cells)
-                cells = cells.reshape(-1, 1) if own == 1 and cells.ndim < 2 else np.atleast_2d(cells)
-            found.append(as_numbers(cells, names, "contexts", self.levels[:own]))
+                cells = cells.reshape(-1, 1) if own_columns == 1 and cells.ndim < 2 else np.atleast_2d(cells)
+            blocks.append(as_numbers(cells, names, "contexts", self.levels[:own_columns]))
         if (users is None) == self.has_users:
             raise ValueError(
                 "the model was fitted on duels with users: say who it is, users=…; any other name is a new "
@@ -121,8 +123,8 @@ class Contexts:
                 else "users: the model was fitted on duels without users"
             )
         if self.has_users:
-            found.append(places_of(_users(users), self.levels[-1] or [], UNSEEN))
-        return side_by_side(found)
+            blocks.append(places_of(_users(users), self.levels[-1] or [], UNSEEN))
+        return side_by_side(blocks)
 
 
 def _users(users: Any) -> list:
@@ -136,18 +138,18 @@ def _users(users: Any) -> list:
 def places_of(ids: Any, known: Sequence[str], unseen: str) -> np.ndarray:
     """The codes of names among the levels of a model, which calls those that it does not know ``unseen``."""
     code = {name: float(place) for place, name in enumerate(known)}
-    given = [ids] if np.ndim(ids) == 0 else list(ids)
-    return np.array([[code.get(_text(one), code[unseen])] for one in given])
+    entries = [ids] if np.ndim(ids) == 0 else list(ids)
+    return np.array([[code.get(_text(entry), code[unseen])] for entry in entries])
 
 
 def side_by_side(
-    blocks: list[np.ndarray], what: str = "left, right, contexts, users, home and ids"
+    blocks: list[np.ndarray], label: str = "left, right, contexts, users, home and ids"
 ) -> np.ndarray:
     """Columns of several arrays, each with as many rows as the others, or with one."""
     counts = sorted({len(block) for block in blocks})
     if len([count for count in counts if count != 1]) > 1:
-        told = " and ".join(map(str, counts))
-        raise ValueError(f"{what} have {told} rows: a row of each is a duel, or one has a single row")
+        counts_text = " and ".join(map(str, counts))
+        raise ValueError(f"{label} have {counts_text} rows: a row of each is a duel, or one has a single row")
     count = counts[-1] if counts[0] != 0 else 0
     return np.hstack([np.broadcast_to(block, (count, block.shape[1])) for block in blocks])
 
@@ -269,20 +271,20 @@ def read_items(
         raise ValueError(
             "items = None: where nothing is known of items but their names, take the model 'bradley_terry'"
         )
-    found = read_categories(items, choices, "items")
-    if found is not None:
-        return found
+    categories = read_categories(items, choices, "items")
+    if categories is not None:
+        return categories
     rows = numbers_of(items, None, "items")
     return names_of(collected(items)) or numbered(rows.shape[1]), [None] * rows.shape[1], rows
 
 
-def numbers_of(items: Any, names: list[str] | None, what: str) -> np.ndarray:
+def numbers_of(items: Any, names: list[str] | None, label: str) -> np.ndarray:
     """Items in rows; a single one may be a row without a table."""
     cells = collected(items)
-    own = names_of(cells)
-    if own is None:
-        cells = as_cells(np.atleast_2d(np.asarray(cells)), what)
-    return as_numbers(cells, names or own or numbered(cells.shape[1]), what)
+    names_of_cells = names_of(cells)
+    if names_of_cells is None:
+        cells = as_cells(np.atleast_2d(np.asarray(cells)), label)
+    return as_numbers(cells, names or names_of_cells or numbered(cells.shape[1]), label)
 
 
 def column_of(name: str, values: Any, count: int) -> np.ndarray:
@@ -301,4 +303,4 @@ def kernel_and_items(items: Any, kernel: Any, choices: ColumnTypes | None = None
     if not isinstance(kernel, rk.Kernel):
         raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")
     names, levels, rows = read_items(items, choices)
-    return kernel._at(rows, names, levels)._to_json(names, levels), (list(names), list(levels), rows)
+    return kernel._fitted_to(rows, names, levels)._to_json(names, levels), (list(names), list(levels), rows)

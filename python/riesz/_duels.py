@@ -73,27 +73,31 @@ def explain(
     if game in ("functional", "contexts") and background is not None:
         raise ValueError(f"the game {game!r} takes no background of items")
     if game not in ("functional", "contexts") and background is None:
-        what = "duels, as wide rows" if game == "matches" else "one item" if game == "baseline" else "items"
-        raise ValueError(f"the game {game!r} takes a background of {what}")
+        rows_text = (
+            "duels, as wide rows" if game == "matches" else "one item" if game == "baseline" else "items"
+        )
+        raise ValueError(f"the game {game!r} takes a background of {rows_text}")
     every, levels = model.feature_names, model._core.levels
-    own = [j for j, name in enumerate(every) if name.startswith("left_") and f"right_{name[5:]}" in every]
-    items = [every[j][5:] for j in own]
+    left_columns = [
+        j for j, name in enumerate(every) if name.startswith("left_") and f"right_{name[5:]}" in every
+    ]
+    items = [every[j][5:] for j in left_columns]
     sides = {f"{side}_{name}" for side in ("left", "right") for name in items}
-    around = [j for j, name in enumerate(every) if name not in sides]
+    context_columns = [j for j, name in enumerate(every) if name not in sides]
     table: _Table | None = None
     if background is not None:
-        whole = game == "matches"
-        columns = (every, levels) if whole else (items, [levels[j] for j in own])
+        is_wide = game == "matches"
+        columns = (every, levels) if is_wide else (items, [levels[j] for j in left_columns])
         table = (*columns, as_numbers(_rows(background), columns[0], "the background", columns[1]))
-    given: _Table | None = None
+    context_table: _Table | None = None
     if contexts is not None:
-        columns = ([every[j] for j in around], [levels[j] for j in around])
-        given = (*columns, as_numbers(_rows(contexts), columns[0], "contexts", columns[1]))
+        columns = ([every[j] for j in context_columns], [levels[j] for j in context_columns])
+        context_table = (*columns, as_numbers(_rows(contexts), columns[0], "contexts", columns[1]))
     count = 0 if table is None else len(table[2])
     if weights is not None and np.shape(weights) != (count,):
         raise ValueError(f"weights have the shape {np.shape(weights)}: the background has {count} rows")
     players = [(str(name), [str(column) for column in columns]) for name, columns in (groups or {}).items()]
-    known = [*items, *(every[j] for j in around)]
+    known = [*items, *(every[j] for j in context_columns)]
     for name, members in players:
         for column in members:
             if column not in known:
@@ -106,7 +110,7 @@ def explain(
     core = _core.explain_duels(
         model._with_posterior(),
         (every, levels, cells),
-        (game, table, None if weights is None else [float(w) for w in weights], given),
+        (game, table, None if weights is None else [float(w) for w in weights], context_table),
         players,
         str(index),
         bool(covariance),
@@ -122,10 +126,14 @@ def _called(names: Any, count: int, shares: Any) -> tuple[list[str], list[str], 
     if names is None:
         names = [[f"{side} {i}" for i in range(count)] for side in ("left", "right")]
     duels = count if shares is None else max(shares[0], default=-1) + 1
-    left, right = ([str(name) for name in own] * (duels if len(own) == 1 else 1) for own in names)
-    for side, own in (("left", left), ("right", right)):
-        if len(own) != duels:
-            raise ValueError(f"names on the {side} are {len(own)}, but there are {duels} duels: one a duel")
+    left, right = (
+        [str(name) for name in side_names] * (duels if len(side_names) == 1 else 1) for side_names in names
+    )
+    for side, side_names in (("left", left), ("right", right)):
+        if len(side_names) != duels:
+            raise ValueError(
+                f"names on the {side} are {len(side_names)}, but there are {duels} duels: one a duel"
+            )
     return left, right, shares
 
 

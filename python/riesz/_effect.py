@@ -1,4 +1,4 @@
-"""What is known of an effect at some treatments."""
+"""The estimate of an effect at some treatments."""
 
 from __future__ import annotations
 
@@ -53,12 +53,11 @@ class CausalEstimate:
     @property
     def parts(self) -> dict[str, np.ndarray]:
         """Variances by cause, (rows,) each; these add up to the square of :attr:`sd`."""
-        return {cause: np.diag(own).copy() for cause, own in self.part_covariances.items()}
+        return {cause: np.diag(covariance).copy() for cause, covariance in self.part_covariances.items()}
 
     def only(self, *causes: str) -> CausalEstimate:
-        """The same as if these causes alone left it unsure:
-        ``"study 2"`` is how unsure the source's IMP is of it, ``"study 1"`` how unsure BayesIME. It draws no
-        samples."""
+        """This estimate with the uncertainty by these causes only: ``"study 2"`` is the uncertainty of the
+        source's IMP, ``"study 1"`` that of BayesIME. It draws no samples."""
         unknown = [cause for cause in causes if cause not in self.part_covariances]
         if unknown or not causes:
             raise ValueError(f"causes = {causes!r}: name some of {', '.join(self.part_covariances)}")
@@ -75,8 +74,8 @@ class CausalEstimate:
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is between 0 and 1")
         if draws is None:
-            half = ndtri(0.5 + level / 2) * self.sd
-            return self.mean - half, self.mean + half
+            half_width = ndtri(0.5 + level / 2) * self.sd
+            return self.mean - half_width, self.mean + half_width
         low, high = np.quantile(self.sample(draws, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1)
         # The mean of a skew distribution may lie outside its central interval, and few draws may lie on one
         # side of it.
@@ -99,28 +98,33 @@ class CausalEstimate:
         import pandas
 
         low, high = self.interval(level)
-        by_cause = {f"sd_{cause}": np.sqrt(np.maximum(own, 0.0)) for cause, own in self.parts.items()}
-        told = {"mean": self.mean, "sd": self.sd, "low": low, "high": high, "support": self.support}
-        told |= by_cause
-        treatments = {
-            f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()
+        by_cause = {
+            f"sd_{cause}": np.sqrt(np.maximum(variances, 0.0)) for cause, variances in self.parts.items()
         }
-        return pandas.DataFrame({**treatments, **told})
+        columns = {"mean": self.mean, "sd": self.sd, "low": low, "high": high, "support": self.support}
+        columns |= by_cause
+        treatments = {
+            f"treatment {name}" if name in columns else name: values
+            for name, values in self.treatments.items()
+        }
+        return pandas.DataFrame({**treatments, **columns})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_draw": None}
 
     def __repr__(self) -> str:
         low, high = self.interval()
-        most = max(self.part_covariances, key=lambda cause: float(np.trace(self.part_covariances[cause])))
+        main_cause = max(
+            self.part_covariances, key=lambda cause: float(np.trace(self.part_covariances[cause]))
+        )
         lines = [[*self.treatments, "mean", "sd", "95 % interval", "support"]]
         for i in range(min(len(self.mean), _SHOWN)):
-            at = [shown(own[i]) for own in self.treatments.values()]
-            told = [shown(self.mean[i]), shown(self.sd[i]), f"{shown(low[i])} to {shown(high[i])}"]
-            lines.append([*at, *told, "yes" if self.support[i] else "no"])
-        more = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
+            cells = [shown(column[i]) for column in self.treatments.values()]
+            numbers = [shown(self.mean[i]), shown(self.sd[i]), f"{shown(low[i])} to {shown(high[i])}"]
+            lines.append([*cells, *numbers, "yes" if self.support[i] else "no"])
+        remark = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
         return "\n".join(
-            [f"<riesz.CausalEstimate: {self.what}; most variance: {most}>", *aligned(lines), *more]
+            [f"<riesz.CausalEstimate: {self.what}; most variance: {main_cause}>", *aligned(lines), *remark]
         )
 
 

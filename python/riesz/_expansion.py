@@ -132,10 +132,9 @@ class Expansion:
         return expansion
 
     def with_unseen(self) -> Expansion:
-        """The same model, which takes levels that it has not seen for none of those that it knows: each
-        differs from all of them, as these from each other, which is what the kernel makes of it (and what
-        scikit-learn's one-hot encoder calls ``handle_unknown="ignore"``). All unseen ones are one level, the
-        last in :attr:`levels`.
+        """This model, which accepts levels that it has not seen: each differs from all known levels, as these
+        differ from each other, which is the kernel's definition (and ``handle_unknown="ignore"`` in
+        scikit-learn's one-hot encoder). All unseen levels are one level, the last in :attr:`levels`.
 
         >>> import numpy as np, pandas as pd, riesz
         >>> frame = pd.DataFrame({"age": [31.0, 47.0, 52.0], "city": ["Bern", "Rome", "Bern"]})
@@ -188,10 +187,10 @@ class Expansion:
         logarithm of the rate, or the log odds; of classifiers decision values or log odds."""
         if is_sparse(X) and not return_cov:
             parts = [self.predict_link(part.toarray(), return_std) for part in row_parts(X)]
-            both = lambda k: np.concatenate([part[k] for part in parts])
-            return (both(0), both(1)) if return_std else np.concatenate(parts)
+            joined = lambda k: np.concatenate([part[k] for part in parts])
+            return (joined(0), joined(1)) if return_std else np.concatenate(parts)
         rows = self._rows(X)
-        out = self._core.predict(rows), *spread(self, rows, return_std, return_cov)
+        out = self._core.predict(rows), *deviations_of(self, rows, return_std, return_cov)
         out = tuple(a[..., 0] if a.shape[-1] == 1 else a for a in out)
         return out if len(out) > 1 else out[0]
 
@@ -199,8 +198,8 @@ class Expansion:
         """Probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are averages over
         its posterior; those of a LIBSVM model with ``probA`` and ``probB`` are LIBSVM's."""
         parts = (self._core.probabilities(self._rows(part)) for part in row_parts(X))
-        found = [part for part in parts if part is not None]
-        if not found:
+        by_part = [part for part in parts if part is not None]
+        if not by_part:
             raise ValueError(
                 "this model has no class probabilities; those of a Gaussian process need its posterior, "
                 "which files hold on "
@@ -208,7 +207,7 @@ class Expansion:
                 "need probA and probB "
                 "(svm-train -b 1)"
             )
-        return np.concatenate(found)
+        return np.concatenate(by_part)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples) with
@@ -228,27 +227,27 @@ class Expansion:
         """Names of the classes; empty for regression."""
         return self._core.classes
 
-    def _rows(self, X: Any, what: str = "X") -> np.ndarray:
+    def _rows(self, X: Any, label: str = "X") -> np.ndarray:
         """The user's rows as the core's numbers."""
         return as_numbers(
-            self._own_columns(X, what),
+            self._own_columns(X, label),
             self.feature_names,
-            what,
+            label,
             self._core.levels,
             self._takes_unseen,
             self._core.units,
         )
 
-    def _own_columns(self, X: Any, what: str = "X") -> Any:
+    def _own_columns(self, X: Any, label: str = "X") -> Any:
         """The model's columns of the user's rows: as on the command line those of the same names, if they
         have names."""
         X, names = collected(X), self.feature_names
         if self._leaves_zeros_out:
-            given = names_of(X) or numbered(np.shape(X)[1] if np.ndim(X) == 2 else 0)
-            width = next(j for j in count(len(names)) if f"x{j}" not in given)
+            names_of_rows = names_of(X) or numbered(np.shape(X)[1] if np.ndim(X) == 2 else 0)
+            width = next(j for j in count(len(names)) if f"x{j}" not in names_of_rows)
             if width > len(names):
                 raise ValueError(
-                    f"{what} has features up to x{width - 1}, but the LIBSVM file, which leaves zeros out, "
+                    f"{label} has features up to x{width - 1}, but the LIBSVM file, which leaves zeros out, "
                     f"shows {len(names)}: "
                     f"riesz.Expansion.load(path, n_features={width}) says how many there are"
                 )
@@ -295,7 +294,7 @@ class Expansion:
         return f"<riesz.Expansion: {kernel} over {n} points of {d} columns>"
 
 
-def spread(
+def deviations_of(
     expansion: Expansion, rows: np.ndarray, return_std: bool, return_cov: bool
 ) -> tuple[np.ndarray, ...]:
     """Standard deviations, (rows, outputs), or covariances, (rows, rows, outputs), if wanted."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Experiments:
-    """What :class:`riesz.CausalEffect` has of experiments."""
+    """The methods of :class:`riesz.CausalEffect` about experiments."""
 
     if TYPE_CHECKING:
         outcome: str
@@ -100,14 +100,14 @@ class Experiments:
         return {**cells_of(trials.rows), self.outcome: trials.outcomes}
 
     def posterior(self, grid: Any, *, baseline: Any = None, prior: str = "effect") -> CausalEstimate:
-        """What is believed of the effect at ``grid`` after the experiments of :meth:`observe`, as
-        :meth:`effect` tells it, with a discrepancy between studies and experiments. It draws no samples."""
-        asked = self._columns().asked(grid, baseline, "grid")
-        (mean, cov, _, *rest), _ = _core.update_effect(
-            self._core_effect(), self._trials_so_far().told(prior), asked
+        """The posterior of the effect at ``grid`` after the experiments of :meth:`observe`, in the form of
+        :meth:`effect`, with a discrepancy between studies and experiments. It draws no samples."""
+        query = self._columns().query(grid, baseline, "grid")
+        (mean, cov, _, *support), _ = _core.update_effect(
+            self._core_effect(), self._trials_so_far().to_core(prior), query
         )
-        what = f"{self._expected()} after {len(self._trials.outcomes)} experiments{asked.versus}"
-        return estimated((mean, cov, [("studies and experiments", cov)], *rest), what, asked)
+        description = f"{self._expected()} after {len(self._trials.outcomes)} experiments{query.versus}"
+        return estimated((mean, cov, [("studies and experiments", cov)], *support), description, query)
 
     def _trials_so_far(self) -> Trials:
         check_is_fitted(self)
@@ -136,7 +136,7 @@ def suggest_among(
     the same outcome, and the best worth for its cost wins.
     ``costs`` are one a model; the rest is as in :meth:`riesz.CausalEffect.suggest`."""
     models = list(models)
-    outcomes = sorted({str(own.outcome) for own in models})
+    outcomes = sorted({str(model.outcome) for model in models})
     if len(outcomes) != 1:
         raise ValueError(
             f"models: give one or more, all of the same outcome; these are of {_listed(outcomes) or 'none'}"
@@ -144,8 +144,10 @@ def suggest_among(
     costs = [None] * len(models) if costs is None else list(costs)
     if len(costs) != len(models):
         raise ValueError(f"costs: {len(models)} are needed, one a model, and there are {len(costs)}")
-    everyone = dict.fromkeys(name for own in models for name in own._columns().treatments)
-    given = by_treatment(bounds, list(everyone))
-    own = lambda model: {name: pair for name, pair in given.items() if name in model._columns().treatments}
-    choices = [model._choice(None, own(model), cost) for model, cost in zip(models, costs)]
+    everyone = dict.fromkeys(name for model in models for name in model._columns().treatments)
+    given_bounds = by_treatment(bounds, list(everyone))
+    bounds_for = lambda model: {
+        name: pair for name, pair in given_bounds.items() if name in model._columns().treatments
+    }
+    choices = [model._choice(None, bounds_for(model), cost) for model, cost in zip(models, costs)]
     return suggested(choices, n, minimize, acquisition, prior, supported, random_state)

@@ -42,7 +42,7 @@ Budget = tuple[int, float | None]
 
 
 #: More pairs than there are.
-_MANY = 2**62
+MAX_PAIRS = 2**62
 
 
 class Explainer:
@@ -252,15 +252,15 @@ class Explainer:
         if self._texts is not None:
             self._prepare_texts(self._texts, budget)
             return
-        asked = game_of(game, background, weights)
+        chosen_game = game_of(game, background, weights)
         self._background, self._weights = (
-            (background, weights) if asked is None else (asked.background, asked.weights)
+            (background, weights) if chosen_game is None else (chosen_game.background, chosen_game.weights)
         )
         if self._weights is not None and self._background is None:
             raise ValueError("weights are those of a background: give one")
         # A riesz model takes the columns that are called as its own; scikit-learn's want the data frame as it
         # was.
-        self._own_columns = getattr(model, "_own_columns", lambda rows, what: collected(rows, what))
+        self._own_columns = getattr(model, "_own_columns", lambda rows, label: collected(rows, label))
         if self._background is not None:
             self._background = self._own_columns(self._background, "the background")
         if link == "logit":
@@ -287,9 +287,11 @@ class Explainer:
             two = len(classes) == 2
             shown = classes[1:] if two else classes
             # Where there are no exact values, they are estimated from the model's own probabilities.
-            chances = getattr(model, "predict_proba", None)
+            predict_proba = getattr(model, "predict_proba", None)
             function = (
-                None if chances is None else (lambda rows: chances(rows)[:, 1:] if two else chances(rows))
+                None
+                if predict_proba is None
+                else (lambda rows: predict_proba(rows)[:, 1:] if two else predict_proba(rows))
             )
             self._imported = replace(
                 self._imported,
@@ -302,7 +304,11 @@ class Explainer:
         self.feature_names = user_names(self._background, self._imported)
         self._players = players_of(groups, self._imported, self.feature_names)
         self._unions = None if unions is None else named_unions(unions, [name for name, _ in self._players])
-        self._given = {**(asked._settings(names) if asked else {}), **budget, "unions": self._unions}
+        self._given = {
+            **(chosen_game._settings(names) if chosen_game else {}),
+            **budget,
+            "unions": self._unions,
+        }
         self._settings = settings_of(self._given)
         self._check_background()
         self.exactness: str = "exact"
@@ -315,7 +321,7 @@ class Explainer:
                 raise UnsupportedModelError("its answers were asked for")
             self._prepare_cores()
         except UnsupportedModelError as error:
-            self._prepare_estimates(error, asked is not None and asked.takes_a_kernel)
+            self._prepare_estimates(error, chosen_game is not None and chosen_game.takes_a_kernel)
 
     def _prepare_texts(self, texts: Texts, budget: dict[str, Any]) -> None:
         """An explainer of texts: each is a model of its own, over the words that it has."""
@@ -344,10 +350,10 @@ class Explainer:
     def _explain_text(self, imported: Imported, groups: dict[str, list[str]] | None) -> Explanation:
         """One text, by which of its words are there."""
         d = len(imported.feature_names)
-        own = Explainer(
+        explainer = Explainer(
             imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._budget
         )
-        return own(np.ones((1, d)))
+        return explainer(np.ones((1, d)))
 
     def _check_background(self) -> None:
         """Every game and way needs a background of the right width, and its weights."""
@@ -378,15 +384,15 @@ class Explainer:
             or not len(as_cells(rows))
         ):
             return
-        what = "background" if X is self._background else "X"
+        label = "background" if X is self._background else "X"
         try:
-            own = self._model_rows(rows, what)
+            model_rows = self._model_rows(rows, label)
         except ValueError:
             # Cells are named by their places among all rows.
             if X is not None:
-                self._model_rows(X, what)
+                self._model_rows(X, label)
             raise
-        error = compare(imported, rows, own)
+        error = compare(imported, rows, model_rows)
         if error is None:
             self._imported = replace(imported, unchecked=False)
         elif imported.may_do_more and self._background is not None:
@@ -412,7 +418,9 @@ class Explainer:
                 f"{summed} models, whose "
                 "posteriors are not known together"
             )
-        for part, own in zip(imported.parts, [None] * len(imported.parts) if rows is None else rows):
+        for part, part_background in zip(
+            imported.parts, [None] * len(imported.parts) if rows is None else rows
+        ):
             # Players none of whose columns reach a part have no share in it: their values are 0.
             playing = [player for player in model_players(self._players, part.owners) if player[1]]
             if self._unions is not None and len(imported.parts) > 1:
@@ -424,7 +432,7 @@ class Explainer:
             model = (
                 part.expansion._with_posterior() if self._arguments["covariance"] else part.expansion._core
             )
-            core = _core.Explainer(model, settings, own, self._weights, playing, threads)
+            core = _core.Explainer(model, settings, part_background, self._weights, playing, threads)
             cores.append(core)
             # The core orders players by their first column in the model.
             place = {name: k for k, (name, _) in enumerate(self._players)}
@@ -435,7 +443,7 @@ class Explainer:
         self.exactness = "exact" if self.reason is None else "estimated"
 
     def _check_observational(self) -> None:
-        """What is conditioned on has to be the same for all that are added up, and come from rows."""
+        """Refuses games that condition on rows which the added models do not share, or have none of."""
         imported = self._imported
         if self._background is None and (
             imported.is_sum or not all(part.has_rows for part in imported.parts)
@@ -540,8 +548,8 @@ class Explainer:
             run["valued by all coalitions because"] = str(imported.refusal)
         if self._cores and imported.parts[0].expansion._takes_unseen:
             run |= _unseen(parts[0])
-        told = iter(zip(parts, used))
-        blocks = [list(islice(told, size)) for size in sizes]
+        explained_parts = iter(zip(parts, used))
+        blocks = [list(islice(explained_parts, size)) for size in sizes]
         output_names = self._output_names(sum(len(block[0][0].output_names) for block in blocks))
         explanation = joined(
             blocks,
@@ -609,32 +617,34 @@ class Explainer:
         X = self._own_columns(X, "X")
         players = self._names(X)[1]
         rows = self._model_rows(X, "X")
-        found = [
+        games_of_cores = [
             core.top_interactions(
-                own, min(int(k), _MANY), None if max_pairs is None else min(int(max_pairs), _MANY)
+                core_rows,
+                min(int(k), MAX_PAIRS),
+                None if max_pairs is None else min(int(max_pairs), MAX_PAIRS),
             )
-            for core, own in zip(self._cores, rows)
+            for core, core_rows in zip(self._cores, rows)
         ]
         n, m = len(as_cells(X)), [len(part.expansion.output_names) for part in imported.parts]
         if n:
-            m = [len(games) // n for games in found]
+            m = [len(games) // n for games in games_of_cores]
         # By row: those of each core, one output after the other; features in the user's order.
-        own = lambda games, i, m: games[i * m : (i + 1) * m]
+        games_of_row = lambda games, i, m: games[i * m : (i + 1) * m]
         placed = lambda used, pairs: np.sort(np.array(used, dtype=np.int64)[pairs], axis=1)
         of_row = lambda i: [
-            (placed(used, pairs), *rest)
-            for games, used, count in zip(found, self._used, m)
-            for pairs, *rest in own(games, i, count)
+            (placed(used, pairs), *numbers)
+            for games, used, count in zip(games_of_cores, self._used, m)
+            for pairs, *numbers in games_of_row(games, i, count)
         ]
         by_row = [of_row(i) for i in range(n)]
         shape = (n,) if sum(m) == 1 else (n, sum(m))
-        numbers = lambda at: np.array([[own[at] for own in line] for line in by_row]).reshape(shape)
+        numbers = lambda field: np.array([[game[field] for game in line] for line in by_row]).reshape(shape)
         return TopInteractions(
             index=str(self._given["index"]).lower(),
             feature_names=[name for name, _ in players],
             output_names=self._output_names(sum(m)),
-            features=[[own[0] for own in line] for line in by_row],
-            values=[[own[1] for own in line] for line in by_row],
+            features=[[game[0] for game in line] for line in by_row],
+            values=[[game[1] for game in line] for line in by_row],
             bound=numbers(2),
             left_out=numbers(3),
             searched=numbers(4),
@@ -644,23 +654,28 @@ class Explainer:
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
         """The names of the columns of ``X`` and the players, once it is known that these columns are
         meant."""
-        own = names_of(self._background) == self.feature_names and is_numbered(self._imported.feature_names)
-        check_columns(X, self.feature_names, "X", "background" if own else "model")
-        given = names_of(X)
-        if given is None or not is_numbered(self.feature_names):
+        names_are_own = names_of(self._background) == self.feature_names and is_numbered(
+            self._imported.feature_names
+        )
+        check_columns(X, self.feature_names, "X", "background" if names_are_own else "model")
+        given_names = names_of(X)
+        if given_names is None or not is_numbered(self.feature_names):
             return self.feature_names, self._players
         # Neither model nor background had names.
-        alone = lambda name, own: own == [own[0]] and name == self.feature_names[own[0]]
-        players = [(given[own[0]] if alone(name, own) else name, own) for name, own in self._players]
+        is_single = lambda name, columns: columns == [columns[0]] and name == self.feature_names[columns[0]]
+        players = [
+            (given_names[columns[0]] if is_single(name, columns) else name, columns)
+            for name, columns in self._players
+        ]
         for name, times in Counter(name for name, _ in players).items():
             if times > 1:
                 raise ValueError(f"the name '{name}' is used twice: rename the group or the column")
-        return given, players
+        return given_names, players
 
     def robustness(self, delta: Any) -> np.ndarray:
-        """How far any Shapley value can move, for any row, if no column of the row moves by more than
-        ``delta``: one number an output, proved from the norm of the model (Chau et al. 2022, Theorem 6), and
-        often far larger than what happens.
+        """A bound on the change of any Shapley value, for any row, if no column of the row changes by more
+        than ``delta``: one number for each output, proved from the norm of the model (Chau et al. 2022,
+        Theorem 6), and often far larger than the actual change.
 
         ``delta`` is a number, or one number a column; a categorical column moves if it changes at all. For
         kernels that are bounded, under the baseline, interventional and observational games."""
@@ -673,11 +688,11 @@ class Explainer:
                 "the bound is in the model's own columns: explain the pipeline's last step"
             )
         moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
-        found = iter([core.robustness(moves) for core in self._cores])
+        bounds = iter([core.robustness(moves) for core in self._cores])
         if self._mixture is not None:
-            return np.average(np.array(list(found)), axis=0, weights=self._mixture)
+            return np.average(np.array(list(bounds)), axis=0, weights=self._mixture)
         return np.concatenate(
-            [np.sum(list(islice(found, len(block))), axis=0) for block in self._imported.blocks]
+            [np.sum(list(islice(bounds, len(block))), axis=0) for block in self._imported.blocks]
         )
 
     def variance_shares(self, X: Any) -> Explanation:
@@ -705,7 +720,9 @@ class Explainer:
             )
         X = self._own_columns(X, "X")
         names, players = self._names(X)
-        parts = [core.explain_variance(own) for core, own in zip(self._cores, self._model_rows(X, "X"))]
+        parts = [
+            core.explain_variance(core_rows) for core, core_rows in zip(self._cores, self._model_rows(X, "X"))
+        ]
         outputs = self._imported.output_names
         if outputs is None:
             outputs = [name.removeprefix("variance of ") for part in parts for name in part.output_names]
@@ -731,7 +748,10 @@ class Explainer:
     def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
         samples = [None] * len(self._cores) if kept is None else kept.samples
         rows = self._model_rows(X, "X")
-        return [core.explain(own, budget, sample) for core, own, sample in zip(self._cores, rows, samples)]
+        return [
+            core.explain(core_rows, budget, sample)
+            for core, core_rows, sample in zip(self._cores, rows, samples)
+        ]
 
     def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> _core.Explanation:
         function = self._imported.function
@@ -740,17 +760,17 @@ class Explainer:
             return permutation_estimates(function, X, self._background, self._question)
         return kernel_shap_values(function, X, self._background, self._question, self.game, budget, kept)
 
-    def _model_rows(self, X: Any, what: str) -> list[np.ndarray]:
+    def _model_rows(self, X: Any, label: str) -> list[np.ndarray]:
         """The user's rows in the columns of each part."""
         made: dict[Any, np.ndarray] = {}
         for part in self._imported.parts:
             if part.transform not in made:
-                made[part.transform] = self._part_rows(part, X, what)
+                made[part.transform] = self._part_rows(part, X, label)
         return [made[part.transform] for part in self._imported.parts]
 
-    def _part_rows(self, part: Part, X: Any, what: str) -> np.ndarray:
+    def _part_rows(self, part: Part, X: Any, label: str) -> np.ndarray:
         if part.transform is None:
-            return part.expansion._rows(X, what)
+            return part.expansion._rows(X, label)
         if not len(as_cells(X)):
             # Transformers want at least one row.
             return np.empty((0, len(part.owners)))
@@ -760,7 +780,7 @@ class Explainer:
             owner = part.owners[j]
             name = self.feature_names[owner if isinstance(owner, int) else owner[0]]
             raise ValueError(
-                f"{what}, row {i} (from 0): column '{name}' becomes {rows[i, j]} in the pipeline: correct it"
+                f"{label}, row {i} (from 0): column '{name}' becomes {rows[i, j]} in the pipeline: correct it"
             )
         return rows
 
@@ -778,7 +798,7 @@ class Explainer:
 
 
 def _unseen(rows: _core.Explanation) -> dict[str, str]:
-    """How many cells are none of the levels that the model knows, which are the last level of their
+    """The number of cells with none of the levels that the model knows; they have the last level of their
     columns."""
     names, levels, numbers = rows.data
     counts = {
@@ -786,12 +806,16 @@ def _unseen(rows: _core.Explanation) -> dict[str, str]:
         for name, known, cells in zip(names, levels, numbers.T)
         if known is not None
     }
-    said = [
+    counts_text = [
         f"{count} cell{'' if count == 1 else 's'} of column '{name}'"
         for name, count in counts.items()
         if count
     ]
-    return {"unseen categories": f"{', '.join(said)} taken for none of the known categories"} if said else {}
+    return (
+        {"unseen categories": f"{', '.join(counts_text)} taken for none of the known categories"}
+        if counts_text
+        else {}
+    )
 
 
 def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Imported:
@@ -800,7 +824,7 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
     if isinstance(model, Imported):
         imported = model
     elif isinstance(model, Expansion):
-        imported = _whole([model], "output", "expansion", model.predict_link)
+        imported = _of_expansions([model], "output", "expansion", model.predict_link)
     elif is_torch(model):
         imported = read_torch(model)
     elif is_multiplicative(model):
@@ -844,8 +868,8 @@ def _classes_of(function: Any) -> list[str]:
     return class_names(getattr(function, "__self__", None)) if probable else []
 
 
-def _whole(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
+def _of_expansions(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
     """Expansions in the user's own columns."""
     outputs = [name for expansion in expansions for name in expansion.output_names]
-    blocks = [[Part.whole(expansion)] for expansion in expansions]
+    blocks = [[Part.from_expansion(expansion)] for expansion in expansions]
     return Imported(blocks, explained, expansions[0].feature_names, kind, outputs, function)

@@ -1,4 +1,4 @@
-"""What an explainer answers: values, what they add up to, how exact they are, and where they come from."""
+"""Explanations: values, their sum, their exactness and their provenance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LESS = ", left − right"
 
 @dataclass(frozen=True)
 class Sampling:
-    """How values were estimated."""
+    """The evaluations by which values were estimated."""
 
     #: Rows that the model was asked about; for kernel models, coalitions valued for all rows together.
     evaluations: int
@@ -35,7 +35,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Kept:
-    """What :meth:`riesz.Explainer.extend` goes on from."""
+    """The data with which :meth:`riesz.Explainer.extend` continues."""
 
     explainer: Any
     X: Any
@@ -44,7 +44,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What can be said of exact values as a whole."""
+    """The certificate of exact values."""
 
     #: The largest ``|prediction - base value - sum of values|``.
     residual: float
@@ -157,10 +157,10 @@ class Explanation:
         """``array``, whose axes are rows (0), players (1) and outputs (2), without those picked by a
         number."""
         drop = []
-        for at, axis in enumerate(axes):
+        for position, axis in enumerate(axes):
             # A single output never has an axis of its own.
             if self._squeezed[axis] or (axis == 2 and len(self.output_names) == 1):
-                drop.append(at)
+                drop.append(position)
         shown = array.squeeze(axis=tuple(drop))
         return shown if shown.ndim else shown[()]
 
@@ -216,13 +216,13 @@ class Explanation:
         """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for values
         that are not exact, and for values that need not add up: of some of the features, or of an
         :attr:`index` that does not add up."""
-        found = self._core.certificate
-        return None if found is None else Certificate(*found)
+        core_certificate = self._core.certificate
+        return None if core_certificate is None else Certificate(*core_certificate)
 
     @property
     def covariance(self) -> Any:
-        """How values vary together in a row under the posterior of a Gaussian process, (n, d, d), or (n, d,
-        d, m); of a single feature its variance. ``None`` unless the explainer was asked for it,
+        """The covariance of the values in a row under the posterior of a Gaussian process, (n, d, d), or (n,
+        d, d, m); of a single feature its variance. ``None`` unless the explainer was asked for it,
         ``Explainer(..., covariance=True)``, and for tables, which hold :attr:`sd` alone."""
         if self._covariance is None:
             return None
@@ -241,8 +241,8 @@ class Explanation:
     def sure_by(self) -> dict[str, Any] | None:
         """Where :attr:`sd` and :attr:`covariance` come from, ``{"kind": "posterior"}`` say; ``None`` where
         there are none."""
-        told = self._core.sure_by
-        return None if told is None else json.loads(told)
+        source = self._core.sure_by
+        return None if source is None else json.loads(source)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """The ends of each value's credible interval, central, of this probability, in the shape of
@@ -254,8 +254,8 @@ class Explanation:
         return self.values - reach, self.values + reach
 
     def importance(self, level: float = 0.95) -> dict[str, np.ndarray]:
-        """How important features are over rows, and how sure that is: a dict of arrays, one number a feature,
-        from the most to the least important, which data frames are made of.
+        """The importance of features over rows, with its uncertainty: a dict of arrays, one number for each
+        feature, from the most to the least important, from which data frames can be made.
 
         ``mean_abs`` is the mean of ``|value|``, ``std_error`` its standard error over rows, and ``low`` to
         ``high`` the interval of this level, by Student's distribution. Rows count as a random sample of those
@@ -270,10 +270,12 @@ class Explanation:
             )
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
-        found = self._core.importance(0, level)
-        order, after = found.pop("order"), found.pop("in_order")
+        columns = self._core.importance(0, level)
+        order, after = columns.pop("order"), columns.pop("in_order")
         nothing = np.full(len(order), np.nan)
-        sorted_ = {name: nothing.copy() if own is None else own[order] for name, own in found.items()}
+        sorted_ = {
+            name: nothing.copy() if column is None else column[order] for name, column in columns.items()
+        }
         in_order = nothing.copy()
         if after is not None:
             in_order[:-1] = after
@@ -288,25 +290,27 @@ class Explanation:
         its value is larger in size; without ``by_size`` that it is larger; (n,), or (n, m). To rounding:
         values are jointly normal."""
         self._check_sure(joint=True)
-        places = [_positions(one, self.feature_names, "feature", len(self.feature_names)) for one in (a, b)]
+        places = [
+            _positions(feature, self.feature_names, "feature", len(self.feature_names)) for feature in (a, b)
+        ]
         for place in places:
             if not is_whole(place) or not 0 <= place < len(self.feature_names):
                 raise IndexError(f"there is no feature {place!r}: there are {len(self.feature_names)}")
         return self._shown(self._core.probability(int(places[0]), int(places[1]), bool(by_size)), (0, 2))
 
     def probability_of_top(self, k: int, *, n_samples: int = 10_000, seed: int = 0) -> tuple[Any, Any]:
-        """How sure the top of each row's ranking is: the probability that the ``k`` features whose values are
-        largest in size are these, estimated from draws, and its standard error; each (n,), or (n, m)."""
+        """The probability that the ``k`` features whose values are largest in size in a row are the true top
+        ``k``, estimated from draws, and its standard error; each (n,), or (n, m)."""
         self._check_sure(joint=True)
-        found = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), seed)
-        return self._shown(found[0], (0, 2)), self._shown(found[1], (0, 2))
+        estimates = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), seed)
+        return self._shown(estimates[0], (0, 2)), self._shown(estimates[1], (0, 2))
 
     def sample(self, n_samples: int, *, seed: int = 0) -> Any:
         """Draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d, m).
         Features vary together by the row's :attr:`covariance`; rows are drawn independently of each other."""
         self._check_sure(joint=True)
         drawn = self._core.draws(_count(n_samples, "n_samples"), seed)
-        return np.stack([self._shown(one, (0, 1, 2)) for one in drawn])
+        return np.stack([self._shown(draw, (0, 1, 2)) for draw in drawn])
 
     def _check_sure(self, joint: bool) -> None:
         if self._sd is None:
@@ -332,14 +336,14 @@ class Explanation:
             return None
         self._check_whole()
         d, order = max(max(subset) for subset in subsets) + 1, max(map(len, subsets))
-        whole = np.zeros((len(self.row_numbers), *[d] * order, len(self.output_names)))
+        tensor = np.zeros((len(self.row_numbers), *[d] * order, len(self.output_names)))
         for k, subset in enumerate(subsets):
             places = [place for place in product(subset, repeat=order) if len(set(place)) == len(subset)]
             for place in places:
-                at: Any = (slice(None), *place)
-                whole[at] = self._values[:, k] / len(places)
+                index: Any = (slice(None), *place)
+                tensor[index] = self._values[:, k] / len(places)
         drop = (0,) if self._squeezed[0] else ()
-        return whole.squeeze(
+        return tensor.squeeze(
             axis=(*drop, 1 + order) if self._squeezed[2] or len(self.output_names) == 1 else drop
         )
 
@@ -353,13 +357,13 @@ class Explanation:
         """Which duels the rows are, one each; ``None`` where they are none."""
         if self._core.duels is None:
             return None
-        found = []
-        for told in json.loads(self._core.duels):
-            duel, chance = Duel(told["left"], told["right"]), told.get("chance")
-            if chance is not None:
-                duel = replace(duel, **{**chance, "interval": tuple(chance["interval"])})
-            found.append(duel)
-        return found
+        duels = []
+        for record in json.loads(self._core.duels):
+            duel, win_probability = Duel(record["left"], record["right"]), record.get("chance")
+            if win_probability is not None:
+                duel = replace(duel, **{**win_probability, "interval": tuple(win_probability["interval"])})
+            duels.append(duel)
+        return duels
 
     def average(self, weights: Any = None) -> Explanation:
         """The mean of rows, of which the values add up to the mean prediction: values are linear in the
@@ -398,9 +402,9 @@ class Explanation:
             for axis in range(3)
             if not self._squeezed[axis] and not (axis == 2 and len(self.output_names) == 1)
         ]
-        at = next((at for at, one in enumerate(keys) if one is Ellipsis), None)
-        if at is not None:
-            keys[at : at + 1] = [slice(None)] * (len(free) - len(keys) + 1)
+        ellipsis = next((place for place, item in enumerate(keys) if item is Ellipsis), None)
+        if ellipsis is not None:
+            keys[ellipsis : ellipsis + 1] = [slice(None)] * (len(free) - len(keys) + 1)
         if len(keys) > len(free):
             raise IndexError(
                 f"{len(keys)} indices, but the explanation has {len(free)} axes: rows, features, outputs"
@@ -409,15 +413,15 @@ class Explanation:
         picked = [np.arange(count) for count in counts]
         squeezed = list(self._squeezed)
         names = [None, self.feature_names, self.output_names]
-        for axis, one in zip(free, keys):
-            what, count = ("row", "feature", "output")[axis], counts[axis]
-            one = _positions(one, names[axis], what, count)
-            if is_whole(one):
-                if not -count <= one < count:
-                    raise IndexError(f"there is no {what} {one}: there are {count}")
+        for axis, selector in zip(free, keys):
+            axis_name, count = ("row", "feature", "output")[axis], counts[axis]
+            selector = _positions(selector, names[axis], axis_name, count)
+            if is_whole(selector):
+                if not -count <= selector < count:
+                    raise IndexError(f"there is no {axis_name} {selector}: there are {count}")
                 squeezed[axis] = True
-                one = [one]
-            picked[axis] = picked[axis][one]
+                selector = [selector]
+            picked[axis] = picked[axis][selector]
         core = self._core.select(*(places.astype(np.int64) for places in picked))
         return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]))
 
@@ -425,11 +429,14 @@ class Explanation:
     # ----------------------------------------------------------------------------------------------
 
     def to_shap(self) -> Any:
-        """The same as a ``shap.Explanation``, for shap's plots. Groups of columns have no single value: their
-        data are NaN."""
+        """This explanation as a ``shap.Explanation``, for shap's plots. Groups of columns have no single
+        value: their data are NaN."""
         import shap
 
-        single = [own[0] if len(own) == 1 else None for _, own in self._players]
+        single = [
+            columns_of_player[0] if len(columns_of_player) == 1 else None
+            for _, columns_of_player in self._players
+        ]
         columns = [np.full(len(self._data), np.nan) if j is None else self._data[:, j] for j in single]
         data = np.column_stack(columns) if columns else np.empty((len(self._data), 0))
         return shap.Explanation(
@@ -573,11 +580,11 @@ class Explanation:
 
 
 #: What a core says of some players, by their places.
-Told = tuple[_core.Explanation, Sequence[int]]
+PartValues = tuple[_core.Explanation, Sequence[int]]
 
 
 def joined(
-    blocks: Sequence[Sequence[Told]], players: Sequence[tuple[str, list[int]]], **told: Any
+    blocks: Sequence[Sequence[PartValues]], players: Sequence[tuple[str, list[int]]], **parts_of_result: Any
 ) -> Explanation:
     """The outputs of ``blocks`` beside each other, each the sum of its parts. Where no column of a player
     reaches a part, its value there is 0. See :func:`_of` for the rest."""
@@ -587,52 +594,52 @@ def joined(
         sizes = range(1, min(parts[0].order, len(players)) + 1)
         subsets = [list(subset) for size in sizes for subset in combinations(range(len(players)), size)]
         place = {tuple(subset): k for k, subset in enumerate(subsets)}
-        found = lambda part, used: [
+        places_of = lambda part, used: [
             place[tuple(sorted(used[j] for j in subset))] for subset in part.subsets or []
         ]
-        blocks = [[(part, found(part, used)) for part, used in block] for block in blocks]
+        blocks = [[(part, places_of(part, used)) for part, used in block] for block in blocks]
     sets = len(players if subsets is None else subsets)
     # One estimate makes the sum one; what is exact has no standard error.
     exact, stated = all(part.bound is not None for part in parts), all(_is_stated(part) for part in parts)
     samplings = [part.sampling for part in parts if part.sampling is not None]
-    sure = all(part.covariance is not None for part in parts)
-    return _of(
-        values=_beside(_cube(block, "values", sets) for block in blocks),
-        base_values=_beside(_pair(block, "base_values") for block in blocks),
-        predictions=_beside(_pair(block, "predictions") for block in blocks),
-        bound=_beside(_bound(block, sets) for block in blocks) if exact else None,
-        std_error=_beside(_cube(block, "std_error", sets) for block in blocks)
+    has_covariance = all(part.covariance is not None for part in parts)
+    return _explanation_from(
+        values=_concatenated(_cube(block, "values", sets) for block in blocks),
+        base_values=_concatenated(_pair(block, "base_values") for block in blocks),
+        predictions=_concatenated(_pair(block, "predictions") for block in blocks),
+        bound=_concatenated(_bound(block, sets) for block in blocks) if exact else None,
+        std_error=_concatenated(_cube(block, "std_error", sets) for block in blocks)
         if stated and not exact
         else None,
         sampling={"evaluations": sum(count for count, _ in samplings), "seed": samplings[0][1]}
         if samplings
         else None,
-        covariance=_beside(_joint(block, sets) for block in blocks) if sure else None,
+        covariance=_concatenated(_joint(block, sets) for block in blocks) if has_covariance else None,
         sure_by=parts[0].sure_by,
         players=players,
         subsets=subsets,
         index=parts[0].index,
         row_numbers=parts[0].row_numbers,
-        **told,
+        **parts_of_result,
     )
 
 
 def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core.Explanation:
     """The mixture of explanations by models of which each is the right one with a probability: values are
     means, and their covariance is the mean of covariances and that of the means."""
-    mean: Any = lambda arrays: sum(weight * own for weight, own in zip(weights, arrays))
-    values, told = mean(part.values for part in parts), _parts_of(parts[0])
+    mean: Any = lambda arrays: sum(weight * array for weight, array in zip(weights, arrays))
+    values, fields = mean(part.values for part in parts), _parts_of(parts[0])
     if all(part.covariance is not None for part in parts):
         apart = [part.values - values for part in parts]
-        between = mean(np.einsum("njo,nko->njko", own, own) for own in apart)
-        told["covariance"] = mean(part.covariance for part in parts) + between
+        between = mean(np.einsum("njo,nko->njko", difference, difference) for difference in apart)
+        fields["covariance"] = mean(part.covariance for part in parts) + between
     if all(part.bound is not None for part in parts):
         rounding = np.finfo(float).eps * (len(parts) + values.shape[1])
-        told["bound"] = mean(part.bound + rounding * _size(part) for part in parts)
-    if told["std_error"] is not None:
-        told["std_error"] = mean(part.std_error for part in parts)
+        fields["bound"] = mean(part.bound + rounding * _size(part) for part in parts)
+    if fields["std_error"] is not None:
+        fields["std_error"] = mean(part.std_error for part in parts)
     of_rows = {name: mean(getattr(part, name) for part in parts) for name in ("base_values", "predictions")}
-    return _core.Explanation(**{**told, **of_rows, "values": values})
+    return _core.Explanation(**{**fields, **of_rows, "values": values})
 
 
 def named_sums(
@@ -640,25 +647,25 @@ def named_sums(
 ) -> Explanation:
     """Means of rows as sums of so much weight each, with their names in a last column of the data."""
     core, times = explanation._core, np.asarray(weights, dtype=float)[:, None]
-    told, (columns, levels, cells) = _parts_of(core), core.data
+    fields, (columns, levels, cells) = _parts_of(core), core.data
     for name in ("values", "std_error"):
-        if told[name] is not None:
-            told[name] = told[name] * times[..., None]
-    if told["bound"] is not None:
-        told["bound"] = times * (told["bound"] + np.finfo(float).eps * _size(core))
-    told |= {name: told[name] * times for name in ("base_values", "predictions")}
+        if fields[name] is not None:
+            fields[name] = fields[name] * times[..., None]
+    if fields["bound"] is not None:
+        fields["bound"] = times * (fields["bound"] + np.finfo(float).eps * _size(core))
+    fields |= {name: fields[name] * times for name in ("base_values", "predictions")}
     named = np.column_stack([cells, np.arange(len(names), dtype=float)])
-    told["data"] = ([*columns, column], [*levels, list(names)], named)
-    return Explanation(_core.Explanation(**told))
+    fields["data"] = ([*columns, column], [*levels, list(names)], named)
+    return Explanation(_core.Explanation(**fields))
 
 
 def _parts_of(core: _core.Explanation) -> dict[str, Any]:
-    """What a core is made of, by name."""
+    """The fields of a core explanation, by name."""
     return dict(core.__getnewargs_ex__()[1])
 
 
 def _size(part: _core.Explanation) -> np.ndarray:
-    """By row and output the size of the numbers that add up."""
+    """The sum of the absolute values that add up, for each row and output."""
     return np.abs(part.predictions) + np.abs(part.base_values) + np.abs(part.values).sum(axis=1)
 
 
@@ -666,34 +673,34 @@ def _is_stated(part: _core.Explanation) -> bool:
     return part.bound is not None or part.std_error is not None
 
 
-def _beside(arrays: Iterable[np.ndarray]) -> np.ndarray:
+def _concatenated(arrays: Iterable[np.ndarray]) -> np.ndarray:
     return np.concatenate(list(arrays), axis=-1)
 
 
-def _cube(block: Sequence[Told], name: str, players: int) -> np.ndarray:
+def _cube(block: Sequence[PartValues], name: str, players: int) -> np.ndarray:
     """The sum over parts of numbers of players, rows × players × outputs. Standard errors add up too: the
     draws of the parts are the same."""
     first = block[0][0]
-    whole = np.zeros((len(first.row_numbers), players, len(first.output_names)))
+    total = np.zeros((len(first.row_numbers), players, len(first.output_names)))
     for part, used in block:
         cube = getattr(part, name)
         if cube is not None:
-            whole[:, used] += cube
-    return whole
+            total[:, used] += cube
+    return total
 
 
-def _joint(block: Sequence[Told], players: int) -> np.ndarray:
+def _joint(block: Sequence[PartValues], players: int) -> np.ndarray:
     """The covariance of the values of all players, rows × players × players × outputs, of a block of one
     part."""
     ((part, used),) = block
-    own = part.covariance
-    assert own is not None
-    whole = np.zeros((len(own), players, players, own.shape[3]))
-    whole[np.ix_(range(len(own)), used, used, range(own.shape[3]))] = own
-    return whole
+    covariance = part.covariance
+    assert covariance is not None
+    total = np.zeros((len(covariance), players, players, covariance.shape[3]))
+    total[np.ix_(range(len(covariance)), used, used, range(covariance.shape[3]))] = covariance
+    return total
 
 
-def _pair(block: Sequence[Told], name: str) -> np.ndarray:
+def _pair(block: Sequence[PartValues], name: str) -> np.ndarray:
     """The sum over parts of numbers of rows and outputs."""
     return (
         np.sum([getattr(part, name) for part, _ in block], axis=0)
@@ -702,7 +709,7 @@ def _pair(block: Sequence[Told], name: str) -> np.ndarray:
     )
 
 
-def _bound(block: Sequence[Told], players: int) -> np.ndarray:
+def _bound(block: Sequence[PartValues], players: int) -> np.ndarray:
     """The bounds of parts, and what rounding adds to their sum."""
     bound = _pair(block, "bound")
     if len(block) == 1:
@@ -712,7 +719,7 @@ def _bound(block: Sequence[Told], players: int) -> np.ndarray:
     )
 
 
-def _of(
+def _explanation_from(
     *,
     data: np.ndarray,
     column_names: Sequence[str],
@@ -744,17 +751,17 @@ def _unpickle(version: int, state: dict[str, Any]) -> Explanation:
     return (
         Explanation(**state)
         if version == 3
-        else _of(**{name: part for name, part in state.items() if name != "residual"})
+        else _explanation_from(**{name: part for name, part in state.items() if name != "residual"})
     )
 
 
-def _count(value: Any, what: str) -> int:
+def _count(value: Any, label: str) -> int:
     if not is_whole(value) or value < 1:
-        raise ValueError(f"{what} = {value!r}: it is a whole number from 1")
+        raise ValueError(f"{label} = {value!r}: it is a whole number from 1")
     return int(value)
 
 
-def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> Any:
+def _positions(key: Any, names: Sequence[str] | None, label: str, count: int) -> Any:
     """Names as numbers; a mask as numbers; numbers and slices as they are."""
     if hasattr(key, "to_numpy"):
         key = key.to_numpy()
@@ -764,7 +771,7 @@ def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> 
         if names is None:
             raise IndexError(f"rows have numbers, not names like '{key}'")
         if key not in names:
-            raise KeyError(f"there is no {what} '{key}'; there are: {', '.join(names)}")
+            raise KeyError(f"there is no {label} '{key}'; there are: {', '.join(names)}")
         return names.index(key)
     if is_whole(key) or isinstance(key, slice):
         return key
@@ -772,16 +779,16 @@ def _positions(key: Any, names: Sequence[str] | None, what: str, count: int) -> 
         array = np.asarray(key)
         if array.dtype == bool:
             if array.shape != (count,):
-                raise IndexError(f"a mask of shape {array.shape} does not pick from {count} {what}s")
+                raise IndexError(f"a mask of shape {array.shape} does not pick from {count} {label}s")
             return np.flatnonzero(array)
-        if array.ndim == 1 and all(isinstance(one, str) for one in key):
-            return np.asarray([_positions(str(name), names, what, count) for name in key], dtype=int)
+        if array.ndim == 1 and all(isinstance(name, str) for name in key):
+            return np.asarray([_positions(str(name), names, label, count) for name in key], dtype=int)
         if array.ndim == 1 and array.dtype.kind in "iu":
             return array.astype(int)
         raise IndexError(
-            f"{what}s are picked by a list of whole numbers, of names or of truth values, not by {key!r}"
+            f"{label}s are picked by a list of whole numbers, of names or of truth values, not by {key!r}"
         )
-    raise IndexError(f"a {what} is picked by a whole number, a name, a slice or a list, not by {key!r}")
+    raise IndexError(f"a {label} is picked by a whole number, a name, a slice or a list, not by {key!r}")
 
 
 #: What stands for a number that is missing, among the levels that stand for the others.

@@ -54,11 +54,11 @@ class SobolIndices:
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         ends = (1 - level) / 2, (1 + level) / 2
-        found = {}
-        for name, own in self.draws.items():
-            low, high = np.quantile(own, ends, axis=0)
-            found[name] = np.fmin(low, getattr(self, name)), np.fmax(high, getattr(self, name))
-        return found
+        intervals = {}
+        for name, drawn in self.draws.items():
+            low, high = np.quantile(drawn, ends, axis=0)
+            intervals[name] = np.fmin(low, getattr(self, name)), np.fmax(high, getattr(self, name))
+        return intervals
 
     def to_frame(self) -> Any:
         """A ``pandas.DataFrame`` of the three, a line a feature, the largest Shapley effect first; of a
@@ -82,7 +82,7 @@ class SobolIndices:
 
 @dataclass(frozen=True, eq=False)
 class SageValues:
-    """How much each feature takes off a model's loss."""
+    """The contribution of each feature to reducing a model's loss (SAGE)."""
 
     feature_names: list[str]
     #: They add up to ``base_loss - loss``.
@@ -108,7 +108,7 @@ class SageValues:
         import pandas as pd
 
         columns = {"value": self.values, "std_error": self.std_error, "sampling_error": self.sampling_error}
-        known = {name: own for name, own in columns.items() if own is not None}
+        known = {name: column for name, column in columns.items() if column is not None}
         frame = pd.DataFrame(known, index=pd.Index(self.feature_names, name="feature"))
         return frame.sort_values("value", ascending=False)
 
@@ -117,7 +117,7 @@ class SageValues:
         return plots.bar(self.explanation, ax, max_display)
 
 
-def asked(
+def single_expansion(
     model: Any, background: Any, groups: Groups | None, weights: Any, game: str
 ) -> tuple[Explainer, Part, list[Any]]:
     """A model's one expansion, and the players that have a share in it, by an explainer that knows how to
@@ -137,7 +137,8 @@ def asked(
 
 
 def _placed(numbers: np.ndarray, explainer: Explainer) -> np.ndarray:
-    """By player of the user's; those without a share in the model have 0. Players stand in the last axis."""
+    """Numbers by player of the user; players without a share in the model have 0. Players are in the last
+    axis."""
     out = np.zeros((*numbers.shape[:-1], len(explainer._players)))
     out[..., explainer._used[0]] = numbers
     return out
@@ -203,7 +204,7 @@ def sobol_indices(
     >>> bool((found.shapley_effects <= found.total_order).all())
     True
     """
-    explainer, part, playing = asked(model, background, groups, weights, "marginal_product")
+    explainer, part, playing = single_expansion(model, background, groups, weights, "marginal_product")
     if not is_whole(draws) or draws < 0 or (draws and not posterior):
         raise ValueError(
             f"draws = {draws!r}: it is a whole number, and draws are from a posterior: give posterior=True"
@@ -211,7 +212,7 @@ def sobol_indices(
     rows = explainer._model_rows(explainer._background, "background")[0]
 
     def find(draws: tuple[int, int] | None) -> tuple[_core.Explanation, dict[str, np.ndarray], np.ndarray]:
-        """By output: shares of players, and the variance; and the bound on shares."""
+        """The shares of players, the variance, and the bound on shares, for each output."""
         core, first, effects, total, bound = _core.sobol_indices(
             part.expansion._with_posterior() if posterior else part.expansion._core,
             rows,
@@ -226,18 +227,23 @@ def sobol_indices(
         scale = np.full(len(bounds), np.nan)
         np.divide(1.0, variance, out=scale, where=variance > bounds)
         share = lambda numbers: _placed(numbers * scale[:, None], explainer)
-        found = {"first_order": share(first), "shapley_effects": share(effects), "total_order": share(total)}
-        return core, {**found, "variance": variance}, bounds * scale
+        shares = {"first_order": share(first), "shapley_effects": share(effects), "total_order": share(total)}
+        return core, {**shares, "variance": variance}, bounds * scale
 
-    core, found, bounds = find(None)
+    core, indices, bounds = find(None)
     single = len(bounds) == 1
-    shown = {name: own[0] if single else own.T for name, own in found.items()}
+    shown = {name: values[0] if single else values.T for name, values in indices.items()}
     drawn = None
     if draws:
         _, raw, _ = find((int(draws), int(seed)))
         # Outputs × draws × players, and outputs × draws.
-        several = {name: own.reshape(len(bounds), draws, *own.shape[1:]) for name, own in raw.items()}
-        drawn = {name: own[0] if single else np.moveaxis(own, 0, -1) for name, own in several.items()}
+        several = {
+            name: draws_of_output.reshape(len(bounds), draws, *draws_of_output.shape[1:])
+            for name, draws_of_output in raw.items()
+        }
+        drawn = {
+            name: values[0] if single else np.moveaxis(values, 0, -1) for name, values in several.items()
+        }
     return SobolIndices(
         feature_names=[name for name, _ in explainer._players],
         first_order=shown["first_order"],
@@ -298,13 +304,13 @@ def sage_values(
     >>> int(found.values.argmax()), bool(np.isclose(found.values.sum(), found.base_loss - found.loss))
     (0, True)
     """
-    explainer, part, playing = asked(
+    explainer, part, playing = single_expansion(
         model, X if background is None else background, groups, weights, "interventional"
     )
     if not is_whole(permutations) or permutations < 1:
         raise ValueError(f"permutations = {permutations!r}: it is a whole number, at least 1")
     rows = explainer._model_rows(explainer._background, "background")[0]
-    own = explainer._model_rows(explainer._own_columns(X, "X"), "X")[0]
+    labelled_rows = explainer._model_rows(explainer._own_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None
     if core.classes:
         codes = _core.codes(core.classes, np.asarray(y).ravel().tolist())
@@ -317,18 +323,27 @@ def sage_values(
         numbers = numbers[:, None] if numbers.ndim == 1 else numbers
         if numbers.ndim != 2 or not np.isfinite(numbers).all():
             raise ValueError("y is one number, or one row of numbers, for each row of X, and all are finite")
-    found = _core.sage_values(
-        core, own, numbers, classes, rows, explainer._weights, playing, int(permutations), int(seed), threads
+    core_values = _core.sage_values(
+        core,
+        labelled_rows,
+        numbers,
+        classes,
+        rows,
+        explainer._weights,
+        playing,
+        int(permutations),
+        int(seed),
+        threads,
     )
     placed = lambda numbers: None if numbers is None else _placed(numbers, explainer)
     return SageValues(
         feature_names=[name for name, _ in explainer._players],
-        values=_placed(found.values, explainer),
-        std_error=placed(found.std_error),
-        sampling_error=placed(found.sampling_error),
-        base_loss=found.base_loss,
-        loss=found.loss,
-        measure=found.measure,
-        coalitions=found.coalitions,
-        explanation=Explanation(found.explanation),
+        values=_placed(core_values.values, explainer),
+        std_error=placed(core_values.std_error),
+        sampling_error=placed(core_values.sampling_error),
+        base_loss=core_values.base_loss,
+        loss=core_values.loss,
+        measure=core_values.measure,
+        coalitions=core_values.coalitions,
+        explanation=Explanation(core_values.explanation),
     )

@@ -47,7 +47,7 @@ class Output:
 def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
     """The posterior mean of a model in the user's columns and units, which is ``function`` of rows."""
     blocks: list[Block] = []
-    refusal, explained, own = None, "posterior mean", function
+    refusal, explained, prediction = None, "posterior mean", function
     rows = _training_rows(model)
     members = [model]
     try:
@@ -58,7 +58,7 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
             explained = _botorch.LOG_MEAN
         if explained == _botorch.LOG_MEAN or _error_of(function, rows) is not None:
             # BoTorch has no posterior where some outputs alone are transformed.
-            own = lambda X: np.column_stack([output.function(X) for output in outputs])
+            prediction = lambda X: np.column_stack([output.function(X) for output in outputs])
     except Exception as error:
         # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as
         # they are.
@@ -73,7 +73,7 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         [] if rows is None or hasattr(model, "num_non_task_features") else numbered(rows.shape[1]),
         type(model).__name__,
         [f"y{o}" for o in range(len(members))] if len(members) > 1 else [],
-        own,
+        prediction,
         refusal,
         unchecked=True,
         rows=None if rows is None else moved_rows(rows),
@@ -83,10 +83,10 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
 
 
 def _not_read(model: Any, error: Exception) -> UnsupportedModelError:
-    what = str(error).splitlines()
+    lines = str(error).splitlines()
     return UnsupportedModelError(
         f"the {type(model).__name__} cannot be read as a kernel and a mean: "
-        f"{what[0] if what else type(error).__name__}"
+        f"{lines[0] if lines else type(error).__name__}"
     )
 
 
@@ -105,7 +105,7 @@ def _error_of(function: Callable[[Any], np.ndarray], rows: np.ndarray | None) ->
 
 
 def _is_single(model: Any) -> bool:
-    return any(str(one.dtype) == "torch.float32" for one in model.parameters())
+    return any(str(parameter.dtype) == "torch.float32" for parameter in model.parameters())
 
 
 def _training_rows(model: Any) -> np.ndarray | None:

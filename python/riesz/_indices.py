@@ -37,13 +37,18 @@ class Semivalue(str):
     __slots__ = ()
 
     def __new__(cls, chances: Any, weights: Any) -> Semivalue:
-        own, each = (np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in (chances, weights))
-        if own.ndim != 1 or own.shape != each.shape:
+        probabilities, point_weights = (
+            np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in (chances, weights)
+        )
+        if probabilities.ndim != 1 or probabilities.shape != point_weights.shape:
             raise ValueError(
-                f"chances of shape {own.shape} take weights of the same shape, one of each, and not "
-                f"{each.shape}"
+                f"chances of shape {probabilities.shape} take weights of the same shape, one of each, and "
+                f"not "
+                f"{point_weights.shape}"
             )
-        listed = ", ".join(f"{float(t)!r}: {float(weight)!r}" for t, weight in zip(own, each))
+        listed = ", ".join(
+            f"{float(t)!r}: {float(weight)!r}" for t, weight in zip(probabilities, point_weights)
+        )
         return super().__new__(cls, f"semivalue({listed})")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from ._table_columns import Rows
 
 @dataclass(frozen=True, eq=False)
 class MediatorShares:
-    """How much of an effect, or of a contrast of effects, goes through each mediator."""
+    """The share of an effect, or of a contrast of effects, that passes through each mediator."""
 
     #: What it is of, in words.
     what: str
@@ -37,7 +37,7 @@ class MediatorShares:
         """One line a row: treatments, the value of each mediator, base value and mean."""
         import pandas
 
-        values = {f"through {name}": own for name, own in zip(self.mediators, self.values.T)}
+        values = {f"through {name}": column for name, column in zip(self.mediators, self.values.T)}
         return pandas.DataFrame(
             {**self.treatments, **values, "base value": self.base_values, "mean": self.mean}
         )
@@ -46,14 +46,16 @@ class MediatorShares:
         return f"<riesz.MediatorShares: {self.what}>\n{self.to_frame().to_string(index=False)}"
 
 
-def values_through(parts: list[_Part], levels: Levels, background: Any, how: Mapping[str, Any]) -> np.ndarray:
+def values_through(
+    parts: list[_Part], levels: Levels, background: Any, options: Mapping[str, Any]
+) -> np.ndarray:
     """The values of mediators, (rows, mediators): those of the outcome at the rows of study 1 by the weights
     that these have, averaged over hyper-parameters."""
     total: Any = 0.0
     for weight, of_rows, outcome, rows in parts:
         model = Expansion._wrap(outcome)
         names = model.feature_names
-        explained = Explainer(model, background, **how)(
+        explained = Explainer(model, background, **options)(
             cells(Rows(names, [levels[name] for name in names], rows))
         )
         total = total + weight * (of_rows @ explained.values.reshape(len(rows), -1))

@@ -51,7 +51,7 @@ class Part:
     card: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def whole(cls, expansion: Expansion, has_rows: bool = True) -> Part:
+    def from_expansion(cls, expansion: Expansion, has_rows: bool = True) -> Part:
         """An expansion over the user's own columns."""
         return cls(expansion, list(range(len(expansion.feature_names))), None, has_rows, expansion._core.card)
 
@@ -124,7 +124,7 @@ class Imported:
 
 @dataclass
 class Read:
-    """What a fitted model computes."""
+    """The quantity that a fitted model computes."""
 
     #: What the outputs are, for people.
     explained: str
@@ -150,7 +150,7 @@ class Read:
 
     def blocks(self) -> list[Block]:
         """The expansions, over the user's own columns."""
-        parts = [Part.whole(expansion, self.has_rows) for expansion in self.expansions()]
+        parts = [Part.from_expansion(expansion, self.has_rows) for expansion in self.expansions()]
         if self.made is not None:
             parts = [replace(part, owners=self.made[0], transform=self.made[1]) for part in parts]
         if self.weights is not None:
@@ -193,11 +193,11 @@ def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
     for pair, (i, j) in enumerate(combinations(range(len(classes)), 2)):
         sums[pair, i], sums[pair, j] = 1.0, -1.0
     weights = np.hstack([np.eye(len(sums)), sums])
-    told = ", and each class's sum of those that it is in, which ranks classes that win as many pairs"
+    description = ", and each class's sum of those that it is in, which ranks classes that win as many pairs"
     function = lambda rows: pairs.function(rows) @ weights
     names = [*pairs.output_names, *classes]
     return replace(
-        pairs, explained=pairs.explained + told, output_names=names, function=function, weights=weights
+        pairs, explained=pairs.explained + description, output_names=names, function=function, weights=weights
     )
 
 
@@ -277,14 +277,17 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
         warnings.filterwarnings("ignore", "X (does not have|has) (valid )?feature names")
         expected = np.asarray(imported.function(plain), dtype=np.float64)
     expected = expected.reshape(len(expected), -1)
-    predictions = iter([part.expansion._core.predict(own) for part, own in zip(imported.parts, rows)])
-    found = np.hstack([sum(next(predictions) for _ in block) for block in imported.blocks])
+    predictions = iter(
+        [part.expansion._core.predict(part_rows) for part, part_rows in zip(imported.parts, rows)]
+    )
+    actual = np.hstack([sum(next(predictions) for _ in block) for block in imported.blocks])
     # Below the smallest normal number digits are lost.
     size: Any = np.abs(expected) + 1e-290
     if not imported.is_product:
         coefficients = sum(np.abs(part.expansion.coef).sum() for part in imported.parts)
         terms = sum(
-            np.abs(_absolute_sum(part.expansion._core, own)).max() for part, own in zip(imported.parts, rows)
+            np.abs(_absolute_sum(part.expansion._core, part_rows)).max()
+            for part, part_rows in zip(imported.parts, rows)
         )
         lost = 1e-4 * coefficients + 1e-7 * terms + imported.rounding / imported.tolerance * coefficients
         size = size.max(initial=0.0) + lost
@@ -292,10 +295,10 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
     tolerance = max(imported.tolerance, SINGLE_TOLERANCE) if is_single else imported.tolerance
     with np.errstate(invalid="ignore"):
         # What overflows on both sides is the same.
-        same = found.shape == expected.shape and np.all(
-            (found == expected) | (np.abs(found - expected) <= tolerance * size)
+        agrees = actual.shape == expected.shape and np.all(
+            (actual == expected) | (np.abs(actual - expected) <= tolerance * size)
         )
-    if same:
+    if agrees:
         return None
     return UnsupportedModelError(
         f"the {imported.kind} does not predict what its kernel and coefficients say, so it would be another "
@@ -313,7 +316,7 @@ def _absolute_sum(core: _core.Expansion, rows: np.ndarray) -> np.ndarray:
 
 
 def outputs_of(blocks: Sequence[Block]) -> int:
-    """How many outputs blocks have."""
+    """The number of outputs of some blocks."""
     return sum(len(block[0].expansion.output_names) for block in blocks)
 
 
@@ -329,8 +332,8 @@ def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[s
         sizes = np.abs(np.diag(weights))
 
         def scaled() -> tuple[np.ndarray, list[float] | None, list[float]]:
-            factor, own, scale = posterior()
-            return factor, own, (np.asarray(scale) * sizes).tolist()
+            factor, weights_of_observations, scale = posterior()
+            return factor, weights_of_observations, (np.asarray(scale) * sizes).tolist()
 
         expansion._posterior = scaled
     return replace(part, expansion=expansion)
@@ -347,18 +350,18 @@ def weighted_sum(
             raise UnsupportedModelError(
                 f"a member has {outputs_of(blocks)} outputs where {len(weights)} are added up"
             )
-        at = 0
+        offset = 0
         for block in blocks:
-            own = weights[at : (at := at + outputs_of([block]))]
-            parts += [mapped(part, own, zero, names) for part in block]
-    alike: dict[Any, list[Part]] = {}
+            member_weights = weights[offset : (offset := offset + outputs_of([block]))]
+            parts += [mapped(part, member_weights, zero, names) for part in block]
+    by_kernel: dict[Any, list[Part]] = {}
     for part in parts:
         core = part.expansion._core
-        alike.setdefault(
+        by_kernel.setdefault(
             (core.kernel, part.transform, *part.owners, *core.feature_names, str(core.levels)), []
         ).append(part)
-    first, *others = [_joined(same, names) for same in alike.values()]
-    return [mapped(first, np.eye(len(names)), np.broadcast_to(shift, zero.shape), names), *others]
+    first, *further = [_joined(group, names) for group in by_kernel.values()]
+    return [mapped(first, np.eye(len(names)), np.broadcast_to(shift, zero.shape), names), *further]
 
 
 def _joined(parts: list[Part], names: Sequence[str]) -> Part:
@@ -379,21 +382,23 @@ def _joined(parts: list[Part], names: Sequence[str]) -> Part:
 
 def card_of(parts: Sequence[Part]) -> dict[str, str]:
     """Facts about a model of these parts; where they differ, the first one's and how many there are."""
-    found: dict[str, dict[str, None]] = {}
+    values_of_fact: dict[str, dict[str, None]] = {}
     for part in parts:
         for name, value in part.card:
-            found.setdefault(name, {})[value] = None
-    said = lambda values: values[0] if len(values) == 1 else f"{values[0]}, … ({len(values)} different ones)"
-    return {name: said(list(values)) for name, values in found.items()}
+            values_of_fact.setdefault(name, {})[value] = None
+    summary = lambda values: (
+        values[0] if len(values) == 1 else f"{values[0]}, … ({len(values)} different ones)"
+    )
+    return {name: summary(list(values)) for name, values in values_of_fact.items()}
 
 
 def user_names(X: Any, imported: Imported) -> list[str]:
     """The names of the user's columns: the model's, or the data frame's if the model was fitted without
     names."""
-    given = names_of(X)
+    given_names = names_of(X)
     unnamed = imported.feature_names == numbered(len(imported.feature_names))
     return (
-        given
-        if given is not None and unnamed and len(given) == len(imported.feature_names)
+        given_names
+        if given_names is not None and unnamed and len(given_names) == len(imported.feature_names)
         else imported.feature_names
     )

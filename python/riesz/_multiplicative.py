@@ -26,19 +26,21 @@ def _small_rows(points: np.ndarray) -> np.ndarray:
     most."""
     width = points.shape[1]
     rows = np.zeros((min(16, 1 + width), width))
-    at = np.arange(1, len(rows))
-    largest = np.abs(points).max(axis=0)[at - 1]
-    rows[at, at - 1] = 1.0 / np.where(largest > 0, largest, 1.0)
+    positions = np.arange(1, len(rows))
+    largest = np.abs(points).max(axis=0)[positions - 1]
+    rows[positions, positions - 1] = 1.0 / np.where(largest > 0, largest, 1.0)
     return rows
 
 
 def _log_linear(
-    model: Any, coef: np.ndarray, intercept: np.ndarray, explained: str, outputs: list[str], own: Any
+    model: Any, coef: np.ndarray, intercept: np.ndarray, explained: str, outputs: list[str], function: Any
 ) -> Read:
     """``e^{X coef' + intercept}`` in the user's own columns."""
 
     expansions = lambda: [_exponential(model, coef, intercept, outputs)]
-    return Read(explained, outputs, own, expansions, has_rows=False, rows=_small_rows(coef), is_product=True)
+    return Read(
+        explained, outputs, function, expansions, has_rows=False, rows=_small_rows(coef), is_product=True
+    )
 
 
 def _exponential(model, coef, intercept, outputs, names=None, center=None):
@@ -73,11 +75,11 @@ class Made:
     owners: list[int]
     transform: Callable[[Any], np.ndarray]
     #: Rows of the user's columns, to compare models at.
-    at: np.ndarray
+    rows: np.ndarray
 
 
 def _pairs(classes: list[str]) -> tuple[list[tuple[int, int]], list[str], str]:
-    """Of which classes odds are, against which; what the outputs are called, and what they are."""
+    """The pairs of classes of the odds; the names of the outputs, and their description."""
     if len(classes) == 2:
         return [(1, 0)], [classes[1]], f"odds of class '{classes[1]}' against '{classes[0]}'"
     pairs = list(combinations(range(len(classes)), 2))
@@ -89,34 +91,35 @@ def _pairs(classes: list[str]) -> tuple[list[tuple[int, int]], list[str], str]:
 
 
 def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarray]:
-    """What the model says of the odds."""
+    """The odds of the model as a function of rows."""
 
-    def own(rows):
+    def odds(rows):
         logs = np.asarray(model.predict_log_proba(rows))
         return np.exp(np.column_stack([logs[:, i] - logs[:, j] for i, j in pairs]))
 
-    return own
+    return odds
 
 
 def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made | None = None) -> Read:
     """The odds of a model whose log-probabilities are, up to what all classes share, linear in columns made
     of the user's."""
     pairs, outputs, explained = _pairs([str(name) for name in model.classes_])
-    own = _odds(model, pairs)
+    odds = _odds(model, pairs)
     first, second = ([pair[k] for pair in pairs] for k in (0, 1))
     coef, intercept = coef[first] - coef[second], intercept[first] - intercept[second]
 
     names, rows, of_columns = None, _small_rows(coef), None
     if made is not None:
-        names, rows, of_columns = made.names, made.at, (made.owners, made.transform)
+        names, rows, of_columns = made.names, made.rows, (made.owners, made.transform)
     expansions = lambda: [_exponential(model, coef, intercept, outputs, names)]
     return Read(
-        explained, outputs, own, expansions, has_rows=False, made=of_columns, rows=rows, is_product=True
+        explained, outputs, odds, expansions, has_rows=False, made=of_columns, rows=rows, is_product=True
     )
 
 
 def gaussian_nb(model: Any) -> Read:
-    """Of each column, and its square, both from the middle of the classes' means."""
+    """Gaussian naive Bayes, over each column and its square, both centred in the middle of the classes'
+    means."""
     theta, var = np.asarray(model.theta_), np.asarray(model.var_)
     middle, width = theta.mean(axis=0), theta.shape[1]
     apart = theta - middle
@@ -136,22 +139,22 @@ def gaussian_nb(model: Any) -> Read:
 
 
 def bernoulli_nb(model: Any) -> Read:
-    """Of each column, or whether it is above the threshold."""
-    there = np.asarray(model.feature_log_prob_)
-    absent = np.log1p(-np.exp(there))
+    """Bernoulli naive Bayes, over each column, or over whether it is above the threshold."""
+    log_present = np.asarray(model.feature_log_prob_)
+    absent = np.log1p(-np.exp(log_present))
     intercept = np.asarray(model.class_log_prior_) + absent.sum(axis=1)
     if model.binarize is None:
-        return _linear_odds(model, there - absent, intercept)
+        return _linear_odds(model, log_present - absent, intercept)
     made = lambda rows: (as_cells(rows) > model.binarize).astype(np.float64)
-    width = there.shape[1]
-    at = np.vstack([np.zeros(width), np.eye(width)[:15]]) + model.binarize
+    width = log_present.shape[1]
+    rows = np.vstack([np.zeros(width), np.eye(width)[:15]]) + model.binarize
     return _linear_odds(
-        model, there - absent, intercept, Made(names_in(model, width), list(range(width)), made, at)
+        model, log_present - absent, intercept, Made(names_in(model, width), list(range(width)), made, rows)
     )
 
 
 def counting_nb(model: Any) -> Read:
-    """Of the counts."""
+    """Multinomial or complement naive Bayes, over counts."""
     coef = np.asarray(model.feature_log_prob_)
     prior = (
         np.zeros(len(coef)) if type(model).__name__ == "ComplementNB" else np.asarray(model.class_log_prior_)
@@ -160,7 +163,7 @@ def counting_nb(model: Any) -> Read:
 
 
 def categorical_nb(model: Any) -> Read:
-    """Of each level of each column."""
+    """Categorical naive Bayes, over the levels of each column."""
     tables = [np.asarray(table) for table in model.feature_log_prob_]
     names = names_in(model, len(tables))
     owners = [j for j, table in enumerate(tables) for _ in range(table.shape[1])]
@@ -177,9 +180,9 @@ def categorical_nb(model: Any) -> Read:
         return (codes[:, owners] == level).astype(np.float64)
 
     levels = [f"{names[j]}={k}" for j, k in zip(owners, level)]
-    at = np.array([[min(k, table.shape[1] - 1) for table in tables] for k in range(16)], dtype=np.float64)
+    rows = np.array([[min(k, table.shape[1] - 1) for table in tables] for k in range(16)], dtype=np.float64)
     return _linear_odds(
-        model, np.hstack(tables), np.asarray(model.class_log_prior_), Made(levels, owners, made, at)
+        model, np.hstack(tables), np.asarray(model.class_log_prior_), Made(levels, owners, made, rows)
     )
 
 
@@ -262,13 +265,15 @@ def read_multiplicative(model: Any) -> Imported:
         return read_predictions(model, error)
 
 
-def _one_product(model, names, coef, intercept, center, output, own, explained):
+def _one_product(model, names, coef, intercept, center, output, function, explained):
     points = np.atleast_2d(coef)
     rows = _small_rows(points) if center is None else _small_rows(points) + center
     expansion = _exponential(model, points, np.atleast_1d(intercept), [output], names, center)
     kind = type(model).__name__.removesuffix("Wrapper")
-    blocks = [[Part.whole(expansion, has_rows=False)]]
-    return Imported(blocks, explained, names, kind, [output], own, unchecked=True, rows=rows, is_product=True)
+    blocks = [[Part.from_expansion(expansion, has_rows=False)]]
+    return Imported(
+        blocks, explained, names, kind, [output], function, unchecked=True, rows=rows, is_product=True
+    )
 
 
 def _glm(results):
@@ -278,11 +283,11 @@ def _glm(results):
             f"the GLMResults has the link {link}: a log link makes a product of features' factors"
         )
     names = [str(name) for name in results.model.exog_names]
-    own = lambda rows: np.asarray(
+    mean = lambda rows: np.asarray(
         results.model.predict(np.asarray(results.params), as_cells(rows).astype(np.float64))
     )
     coef = np.asarray(results.params, dtype=np.float64)
-    return _one_product(results, names, coef, 0.0, None, str(results.model.endog_names), own, "mean")
+    return _one_product(results, names, coef, 0.0, None, str(results.model.endog_names), mean, "mean")
 
 
 def _cox(fitter):
@@ -295,13 +300,13 @@ def _cox(fitter):
     names, coef = [str(name) for name in fitter.params_.index], np.asarray(fitter.params_, dtype=np.float64)
     center = np.asarray(fitter._norm_mean[fitter.params_.index], dtype=np.float64)
 
-    def own(rows):
+    def hazard_ratio(rows):
         frame = DataFrame(as_cells(rows).astype(np.float64), columns=names)
         return np.asarray(fitter.predict_partial_hazard(frame))
 
     explained = "partial hazard: the hazard ratio to a row of the training data's means"
     try:
-        imported = _one_product(fitter, names, coef, 0.0, center, "hazard ratio", own, explained)
+        imported = _one_product(fitter, names, coef, 0.0, center, "hazard ratio", hazard_ratio, explained)
         error: Exception | None = compare(imported, imported.rows, [imported.rows])
     except (KeyError, ValueError, TypeError) as other:
         error = other

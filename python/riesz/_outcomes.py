@@ -26,7 +26,7 @@ class Outcomes:
     #: How much each counts; ``None`` where all count 1.
     weight: np.ndarray | None
 
-    def given(
+    def to_core(
         self, left: np.ndarray, right: np.ndarray
     ) -> tuple[list[int], list[int], list[float], list[float] | None]:
         """Duels as the core takes them, where ``left`` and ``right`` have a number a row of the table."""
@@ -43,11 +43,13 @@ def read_outcomes(
     missing: str = "error",
 ) -> Outcomes:
     """Reads who won ``duels``, as :meth:`riesz.PreferenceClassifier.fit` describes it."""
-    given = [
-        name for name, own in (("outcome", outcome), ("scores", scores), ("wins", wins)) if own is not None
+    sources = [
+        name
+        for name, value in (("outcome", outcome), ("scores", scores), ("wins", wins))
+        if value is not None
     ]
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)}: each of them says who won: give one")
+    if len(sources) > 1:
+        raise ValueError(f"{' and '.join(sources)}: each of them says who won: give one")
     if missing not in ("error", "drop"):
         raise ValueError(f"missing = {missing!r}: it is 'error' or 'drop'")
     cells = pairs_of(duels)
@@ -58,7 +60,9 @@ def read_outcomes(
         words, numeric = _words(outcome, count)
         named = not numeric and cells.ndim == 2 and cells.shape[1] == 2
         names = (
-            None if not named else ([_text(one) for one in cells[:, 0]], [_text(one) for one in cells[:, 1]])
+            None
+            if not named
+            else ([_text(label) for label in cells[:, 0]], [_text(label) for label in cells[:, 1]])
         )
     points = None if scores is None else _columns("scores", scores, count, (2,))
     counts = None if wins is None else _columns("wins", wins, count, (2, 3))

@@ -50,46 +50,46 @@ class PairClassifier(BaseEstimator):
         missing: str = "error",
         sample_weight: Any = None,
     ) -> PairClassifier:
-        """As :meth:`PreferenceClassifier.fit`. The estimator gets arrays, or frames with columns
-        ``left_…`` and ``right_…``."""
+        """Fits the estimator, with the arguments of :meth:`PreferenceClassifier.fit`. The estimator gets
+        arrays, or frames with columns ``left_…`` and ``right_…``."""
         left, right = rows_of(items, duels, len(items))
-        ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
-        left, right, won = left[ended.rows], right[ended.rows], ended.outcome
-        weight = np.ones(len(won)) if ended.weight is None else ended.weight
+        outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+        left, right, won = left[outcomes.rows], right[outcomes.rows], outcomes.outcome
+        weight = np.ones(len(won)) if outcomes.weight is None else outcomes.weight
         if not ((weight > 0) & np.isfinite(weight)).all():
             raise ValueError("sample_weight: weights are positive numbers")
         # Each duel in both orders; ties, which are half a win for either, as a win and a loss.
         places = np.concatenate([left, right]), np.concatenate([right, left])
         share, weight = np.concatenate([won, 1 - won]), np.concatenate([weight, weight])
         parts = [(share > 0, 1, weight * share), (share < 1, 0, weight * (1 - share))]
-        at = np.concatenate([np.flatnonzero(there) for there, _, _ in parts])
-        y = np.concatenate([np.full(there.sum(), label) for there, label, _ in parts])
-        weights = np.concatenate([w[there] for there, _, w in parts])
-        rows = _wide(_picked(items, places[0][at]), _picked(items, places[1][at]))
-        how = {} if (weights == 1).all() else {"sample_weight": weights}
-        self.estimator_ = clone(self.estimator).fit(rows, y, **how)
+        positions = np.concatenate([np.flatnonzero(is_used) for is_used, _, _ in parts])
+        y = np.concatenate([np.full(is_used.sum(), label) for is_used, label, _ in parts])
+        weights = np.concatenate([w[is_used] for is_used, _, w in parts])
+        rows = _wide(_picked(items, places[0][positions]), _picked(items, places[1][positions]))
+        fit_arguments = {} if (weights == 1).all() else {"sample_weight": weights}
+        self.estimator_ = clone(self.estimator).fit(rows, y, **fit_arguments)
         self.classes_ = np.array(["right", "left"])
         return self
 
     def predict_proba(self, left: Any, right: Any) -> np.ndarray:
         """The probabilities that the right and that the left item wins: (duels, 2)."""
         check_is_fitted(self)
-        one, other = (
+        straight, other = (
             self.estimator_.predict_proba(_wide(*sides))[:, 1] for sides in ((left, right), (right, left))
         )
-        ahead = 0.5 * (one - other)
+        ahead = 0.5 * (straight - other)
         return np.column_stack([0.5 - ahead, 0.5 + ahead])
 
     def decision_function(self, left: Any, right: Any) -> np.ndarray:
         """The log odds that the left item wins."""
-        chance = self.predict_proba(left, right)
+        probabilities = self.predict_proba(left, right)
         with np.errstate(divide="ignore"):
-            return np.log(chance[:, 1]) - np.log(chance[:, 0])
+            return np.log(probabilities[:, 1]) - np.log(probabilities[:, 0])
 
     def predict(self, left: Any, right: Any) -> np.ndarray:
         """Who is more likely to win, ``"left"`` or ``"right"``."""
-        chance = self.predict_proba(left, right)
-        return self.classes_[(chance[:, 1] > chance[:, 0]).astype(int)]
+        probabilities = self.predict_proba(left, right)
+        return self.classes_[(probabilities[:, 1] > probabilities[:, 0]).astype(int)]
 
 
 def pair_groups(duels: Any) -> np.ndarray:

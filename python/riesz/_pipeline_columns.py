@@ -17,12 +17,12 @@ def owners(step: Any, width: int, name: str, made: int | None = None) -> list[in
     if step is None or isinstance(step, str):
         return [] if step == "drop" else list(range(width))
     # A subclass could do anything, so only scikit-learn's own classes are known, and riesz's.
-    own = type(step).__module__.startswith(("sklearn.", "riesz."))
-    found = _OWNERS.get(type(step).__name__) if own else None
-    known = found(step, width) if found is not None else _selected(step) if own else None
+    is_known = type(step).__module__.startswith(("sklearn.", "riesz."))
+    find_owners = _OWNERS.get(type(step).__name__) if is_known else None
+    known = find_owners(step, width) if find_owners is not None else _selected(step) if is_known else None
     if known is not None:
         return known
-    if type(step).__name__ == "Pipeline" and own:
+    if type(step).__name__ == "Pipeline" and is_known:
         return _pipeline(step, width, made)
     if width == 1:
         # Whatever is made of one column is that column's.
@@ -48,14 +48,16 @@ def _count(step: Any, name: str) -> int:
 
 
 def _pipeline(step: Any, width: int, made: int | None) -> list[int]:
-    found, steps = (
+    owners_of_columns, steps = (
         list(range(width)),
         [inner for inner in step.steps if inner[1] not in (None, "passthrough")],
     )
     for k, (name, transformer) in enumerate(steps):
         after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else made
-        found = [found[j] for j in owners(transformer, len(found), name, after)]
-    return found
+        owners_of_columns = [
+            owners_of_columns[j] for j in owners(transformer, len(owners_of_columns), name, after)
+        ]
+    return owners_of_columns
 
 
 def _one_to_one(_: Any, width: int) -> list[int]:
@@ -94,15 +96,15 @@ def _feature_union(step: Any, width: int) -> list[int]:
 
 def _column_transformer(step: Any, width: int) -> list[int]:
     names = [str(n) for n in getattr(step, "feature_names_in_", numbered(width))]
-    found = [-1] * max((part.stop for part in step.output_indices_.values()), default=0)
+    owners_of_columns = [-1] * max((part.stop for part in step.output_indices_.values()), default=0)
     for name, transformer, columns in step.transformers_:
         columns, part = _columns(columns, names), step.output_indices_[name]
         size = part.stop - part.start
         inner = owners(transformer, len(columns), name, size) if columns else []
         if len(inner) != size:
             raise UnsupportedModelError(f"the step '{name}' makes {size} columns, not {len(inner)}")
-        found[part] = [columns[j] for j in inner]
-    return found
+        owners_of_columns[part] = [columns[j] for j in inner]
+    return owners_of_columns
 
 
 #: For each class of scikit-learn's, the owners of the columns that it makes; ``None`` if they have none, set

@@ -22,7 +22,7 @@ def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[t
     owner: dict[int, str] = {}
     players = []
     for group, columns in groups.items():
-        own = []
+        members = []
         if not isinstance(columns, Iterable):
             raise TypeError(f"group '{group}' is {columns!r}: it is a list of columns, by name or number")
         for column in [columns] if isinstance(columns, str) else columns:
@@ -45,12 +45,12 @@ def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[t
                     f"column '{names[column]}' is in the groups '{owner[column]}' and '{group}': choose one"
                 )
             owner[int(column)] = str(group)
-            own.append(int(column))
-        if not own:
+            members.append(int(column))
+        if not members:
             raise ValueError(f"group '{group}' has no columns")
-        players.append((str(group), own))
-    alone = [(name, [j]) for j, name in enumerate(names) if j not in owner]
-    return sorted(players + alone, key=lambda player: min(player[1]))
+        players.append((str(group), members))
+    singles = [(name, [j]) for j, name in enumerate(names) if j not in owner]
+    return sorted(players + singles, key=lambda player: min(player[1]))
 
 
 def model_players(
@@ -58,19 +58,19 @@ def model_players(
 ) -> list[tuple[str, list[int]]]:
     """The players over the model's columns. One that is made of several of the user's columns belongs to the
     player who has them all; where there is none, :class:`UnsupportedModelError` is raised."""
-    player_of = {column: name for name, own in players for column in own}
+    player_of = {column: name for name, members in players for column in members}
     made: dict[int, list[int]] = {}
     for column, owner in enumerate(owners):
         several = (owner,) if isinstance(owner, int) else owner
         if len({player_of[j] for j in several}) > 1:
-            together = ", ".join(f"'{player_of[j]}'" for j in several)
+            names_text = ", ".join(f"'{player_of[j]}'" for j in several)
             raise UnsupportedModelError(
-                f"a column of the model is made of {together} together: as one group, "
+                f"a column of the model is made of {names_text} together: as one group, "
                 f"groups={{'NAME': [...]}}, they have exact "
                 "values"
             )
         made.setdefault(several[0], []).append(column)
-    return [(name, [c for j in own for c in made.get(j, [])]) for name, own in players]
+    return [(name, [c for j in members for c in made.get(j, [])]) for name, members in players]
 
 
 def named_unions(unions: Any, names: list[str]) -> list[Any]:
@@ -79,22 +79,22 @@ def named_unions(unions: Any, names: list[str]) -> list[Any]:
         raise TypeError(
             f"unions is {unions!r}: it is a list of features and of lists of them, [['a', 'b'], ['c', 'd']]"
         )
-    own: list[Any] = []
+    structure: list[Any] = []
     for member in unions:
         if isinstance(member, str):
             if member not in names:
                 raise ValueError(f"unions names a feature '{member}'; the features are: {', '.join(names)}")
-            own.append(member)
+            structure.append(member)
         elif is_whole(member):
             if not 0 <= member < len(names):
                 raise ValueError(f"unions names feature {member}, but there are {len(names)}, from 0")
-            own.append(names[member])
+            structure.append(names[member])
         else:
-            own.append(named_unions(member, names))
-    return own
+            structure.append(named_unions(member, names))
+    return structure
 
 
 def unions_among(unions: list[Any], names: set[str]) -> list[Any]:
     """The unions of some of the players."""
-    own = [member if isinstance(member, str) else unions_among(member, set(names)) for member in unions]
-    return [member for member in own if member and (not isinstance(member, str) or member in names)]
+    structure = [member if isinstance(member, str) else unions_among(member, set(names)) for member in unions]
+    return [member for member in structure if member and (not isinstance(member, str) or member in names)]

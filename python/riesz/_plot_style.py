@@ -1,5 +1,4 @@
-"""What all plots share: axes, colours, sentences below a plot. Apart from the plots, so that those of
-rankings have it too."""
+"""The style that all plots share: axes, colours, and the sentences below a plot."""
 
 from __future__ import annotations
 

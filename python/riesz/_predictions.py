@@ -27,10 +27,10 @@ def read_predictions(model: Any, reason: UnsupportedModelError, prefer_scores: b
     prefer_scores
         Whether a decision function is explained rather than probabilities.
     """
-    found = _outputs(model, prefer_scores)
-    if found is None:
+    output_function = _outputs(model, prefer_scores)
+    if output_function is None:
         raise reason
-    explained, outputs, function = found
+    explained, outputs, function = output_function
     names = _names(model)
     return Imported([], explained, names, type(model).__name__, outputs, _with_names(function, names), reason)
 
@@ -70,8 +70,10 @@ def class_names(model: Any) -> list[str]:
     classes = getattr(model, "classes_", None)
     if classes is None:
         return []
-    if isinstance(classes, (list, tuple)) and any(np.ndim(own) == 1 for own in classes):
-        return [f"y{o}: {name}" for o, own in enumerate(classes) for name in own]
+    if isinstance(classes, (list, tuple)) and any(
+        np.ndim(classes_of_target) == 1 for classes_of_target in classes
+    ):
+        return [f"y{o}: {name}" for o, classes_of_target in enumerate(classes) for name in classes_of_target]
     return [str(name) for name in classes] if np.ndim(classes) == 1 else []
 
 

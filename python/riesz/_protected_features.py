@@ -29,8 +29,8 @@ Functionals = tuple[np.ndarray, int | None]
 def penalty(
     estimator: Any, kernel: str, names: list[str], X: np.ndarray, known: Functionals | None
 ) -> tuple[np.ndarray, float, int | None] | None:
-    """What the estimator's ``protect`` asks for: functionals of the coefficients (or those that are known
-    already), how strongly they are penalised, and of how many coalitions they are estimates."""
+    """The functionals of the coefficients that the estimator's ``protect`` requests (or those that are known
+    already), the strength of their penalty, and the number of coalitions that they are estimated from."""
     if estimator.protect is None:
         for name, default in DEFAULTS.items():
             if getattr(estimator, name) != default:
@@ -56,8 +56,8 @@ def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) ->
     groups = players(estimator.protect, names)
     settings = settings_of({**game._settings(names), **budget(estimator)})
     weights = None if game.weights is None else np.ascontiguousarray(game.weights, dtype=np.float64)
-    own = names, levels or [None] * len(names), X
-    return _core.functionals(kernel, own, settings, rows, weights, groups, [name for name, _ in groups])
+    table = names, levels or [None] * len(names), X
+    return _core.functionals(kernel, table, settings, rows, weights, groups, [name for name, _ in groups])
 
 
 def budget(estimator: Any) -> dict[str, Any]:
@@ -83,18 +83,18 @@ def players(protect: Any, names: list[str]) -> list[tuple[str, list[int]]]:
     groups: dict[Any, Any] = (
         dict(protect) if isinstance(protect, Mapping) else {column: [column] for column in protect}
     )
-    found = []
+    groups_of_columns = []
     for name, columns in groups.items():
-        own = []
+        members = []
         for column in [columns] if isinstance(columns, (str, int, np.integer)) else columns:
             if isinstance(column, (bool, np.bool_)):
                 raise ValueError(f"protect names the column {column!r}: give names or numbers")
             if isinstance(column, str) and column in names:
-                own.append(names.index(column))
+                members.append(names.index(column))
             elif isinstance(column, (int, np.integer)) and 0 <= column < len(names):
-                own.append(int(column))
+                members.append(int(column))
             else:
                 raise ValueError(f"protect names the column {column!r}; the columns are: {', '.join(names)}")
-        alone = len(own) == 1 and not isinstance(protect, Mapping)
-        found.append((names[own[0]] if alone else str(name), own))
-    return found
+        is_single = len(members) == 1 and not isinstance(protect, Mapping)
+        groups_of_columns.append((names[members[0]] if is_single else str(name), members))
+    return groups_of_columns

@@ -1,4 +1,4 @@
-"""How a model changes as features are protected more strongly."""
+"""The change of a model as features are protected more strongly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .games import Observational
 
 @dataclass(frozen=True)
 class ProtectionPath:
-    """How a model changes as features are protected more strongly, one entry a strength."""
+    """The change of a model as features are protected more strongly, one entry for each strength."""
 
     #: (s,)
     strengths: np.ndarray
@@ -52,20 +52,20 @@ def protection_path(
     fitted, scores, importances = [], [], []
     names: list[str] = []
     for strength in strengths:
-        one = clone(estimator).set_params(protect_strength=strength)
+        model = clone(estimator).set_params(protect_strength=strength)
         # What the fits leave for one another.
-        one._path = path
-        one.fit(X, y)
-        del one._path
-        groups = dict(players(one.protect, one.expansion_.feature_names))
-        game, drawn = protected_game(one, X), budget(one)
+        model._path = path
+        model.fit(X, y)
+        del model._path
+        groups = dict(players(model.protect, model.expansion_.feature_names))
+        game, drawn = protected_game(model, X), budget(model)
         if not isinstance(game, Observational):
             del drawn["seed"]
-        explanation = Explainer(one, game=game, groups=groups, **drawn)(rows)
+        explanation = Explainer(model, game=game, groups=groups, **drawn)(rows)
         values = np.abs(explanation.values)
         importances.append(values.mean(axis=0) if values.ndim == 2 else values.mean(axis=(0, 2)))
-        scores.append(float(one.score(rows, target)))
-        fitted.append(one)
+        scores.append(float(model.score(rows, target)))
+        fitted.append(model)
         names = explanation.feature_names
     protected = (
         [name for name, _ in players(estimator.protect, fitted[0].expansion_.feature_names)] if fitted else []

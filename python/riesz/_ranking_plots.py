@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Lines that lead the eye, and what is not known.
 FAINT, UNKNOWN = "#e6e8ec", "#c3c8cf"
 #: Points from one circle of a ladder to the next, and how far its arrows bend.
-LANE, BEND = 30.0, 9.0
+LANE, BULGE = 30.0, 9.0
 #: Probabilities nearer to 0 and 1 count as these in mean log odds.
 CLIP = 1e-9
 
@@ -50,8 +50,10 @@ def ladder(
     order = np.argsort(-r.utility, kind="stable")[:max_items]
     count, names = len(order), [_short(r.items[i]) for i in order]
     rung = {r.items[i]: y for y, i in zip(range(count)[::-1], order)}
-    whole = [(three, chance) for three, chance in r.triangles if all(item in rung for item in three)]
-    drawn = whole[:max_triangles]
+    complete = [
+        (three, probability) for three, probability in r.triangles if all(item in rung for item in three)
+    ]
+    drawn = complete[:max_triangles]
     ax = _axes(ax, height=1.3 + 0.22 * count)
     heights = np.arange(count)[::-1]
     utility, (low, high) = r.utility[order], r.utility_interval[order].T
@@ -72,35 +74,38 @@ def ladder(
     ax.set_ylim(-0.6, count - 0.4)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    beside = _beside(ax)
+    margin = _margin_transform(ax)
     for y in heights:
         ax.plot([0, 1], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=ax.get_yaxis_transform())
         if drawn:
             reach = LANE * len(drawn)
-            ax.plot([0, reach], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=beside, clip_on=False)
-    for k, (three, chance) in enumerate(drawn):
-        _circle(ax, [rung[item] for item in three], LANE * (k + 0.5), LEVELS[k % len(LEVELS)], chance)
+            ax.plot([0, reach], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=margin, clip_on=False)
+    for k, (three, probability) in enumerate(drawn):
+        _circle(ax, [rung[item] for item in three], LANE * (k + 0.5), LEVELS[k % len(LEVELS)], probability)
     columns = [("place", [f"{r.rank[i]}  ({r.rank_interval[i][0]}–{r.rank_interval[i][1]})" for i in order])]
     if best:
-        columns.append(("best", [_chance(r.best[i]) for i in order]))
-    at = LANE * len(drawn) + 8.0
+        columns.append(("best", [_probability_text(r.best[i]) for i in order]))
+    offset = LANE * len(drawn) + 8.0
     for title, cells in columns:
-        at += 5.2 * max(map(len, [title, *cells]))
+        offset += 5.2 * max(map(len, [title, *cells]))
         for y, text in zip(heights, cells):
-            _beside_text(ax, text, at, y, "right", color=MUTED)
-        _beside_text(ax, title, at, count - 0.4, "right", above=True, color="black")
-        at += 10.0
-    below, missing = len(r.items) - count, len(r.triangles) - len(whole)
-    told = [
+            _beside_text(ax, text, offset, y, "right", color=MUTED)
+        _beside_text(ax, title, offset, count - 0.4, "right", above=True, color="black")
+        offset += 10.0
+    below, missing = len(r.items) - count, len(r.triangles) - len(complete)
+    remarks = [
         "Arrows: circles of three, each of whom beats the next, and how probable they are." if drawn else "",
         f"Not drawn: {_number(below, 'item')} below." if below else "",
-        f"{'All' if not whole else f'{missing} of the'} {_number(len(r.triangles), 'most probable circle')} "
+        f"{'All' if not complete else f'{missing} of the'} "
+        f"{_number(len(r.triangles), 'most probable circle')} "
         "need one of them."
         if missing and max_triangles
         else "",
     ]
     ax.set_xlabel(
-        _notes(f"utility: mean log odds against all items, {100 * r.level:g} % intervals", *told, width=60),
+        _notes(
+            f"utility: mean log odds against all items, {100 * r.level:g} % intervals", *remarks, width=60
+        ),
         loc="left",
     )
     return ax
@@ -114,8 +119,8 @@ def preference_matrix(
     ax: Axes | None = None,
     **where: Any,
 ) -> Axes:
-    """How probable it is that the row's item beats the column's, as colours, and as numbers for up to 12
-    items. Names that would be too small to read are left out.
+    """The probability that the row's item beats the column's, as colours, and as numbers for up to 12 items.
+    Names that would be too small to read are left out.
 
     Parameters
     ----------
@@ -136,8 +141,8 @@ def preference_matrix(
         The contexts, users, home and names of the duels, as :meth:`riesz.PreferenceClassifier.predict_proba`
         has them.
     """
-    chance, names = _chances(model, items, where)
-    count = len(chance)
+    probabilities, names = _probabilities(model, items, where)
+    count = len(probabilities)
     if clusters is not None and order is not None:
         raise ValueError(
             "clusters and order: clusters come with an order of their own, so give one of the two"
@@ -147,28 +152,31 @@ def preference_matrix(
         raise ValueError(
             f"clusters have the shape {labels.shape}: it is one label for each of the {count} items"
         )
-    log_odds = _log_odds(chance)
+    log_odds = _log_odds(probabilities)
     if labels is not None:
-        found, codes = np.unique(labels, return_inverse=True)
-        kinds = [_short(kind if isinstance(kind, str) else f"cluster {kind}", 22) for kind in found.tolist()]
-        members = [np.flatnonzero(codes == code) for code in range(len(found))]
-        groups = [own[_by_utility(log_odds[np.ix_(own, own)])] for own in members]
+        kinds_of_labels, codes = np.unique(labels, return_inverse=True)
+        kinds = [
+            _short(kind if isinstance(kind, str) else f"cluster {kind}", 22)
+            for kind in kinds_of_labels.tolist()
+        ]
+        members = [np.flatnonzero(codes == code) for code in range(len(kinds_of_labels))]
+        groups = [group[_by_utility(log_odds[np.ix_(group, group)])] for group in members]
         shown = np.concatenate(groups)
     else:
         kinds, groups = [], []
-        shown = _by_utility(log_odds) if order is None else _given(order, count)
+        shown = _by_utility(log_odds) if order is None else _checked_order(order, count)
     n = len(shown)
     own_names = [_short(names[i], 22) for i in shown]
     side = float(np.clip(1.2 + 0.15 * n, 3.6, 9.0))
     room, longest = 72 * side / n, max(map(len, own_names))
-    beside = max((len(name) for name in kinds), default=0)
+    longest_kind = max((len(name) for name in kinds), default=0)
     if ax is not None:
         extent = ax.get_window_extent()
         room = 72 / ax.figure.dpi * min(extent.width, extent.height) / n
     size = min(10.0, 0.8 * room)
     named = 0.62 * longest * size / 72
-    ax = _axes(ax, height=side + 0.4 + named, width=side + 1.5 + named + 0.08 * beside)
-    cells = np.ma.array(chance[np.ix_(shown, shown)], mask=np.eye(n, dtype=bool))
+    ax = _axes(ax, height=side + 0.4 + named, width=side + 1.5 + named + 0.08 * longest_kind)
+    cells = np.ma.array(probabilities[np.ix_(shown, shown)], mask=np.eye(n, dtype=bool))
     cells.mask |= np.isnan(cells.filled(np.nan))
     image = ax.imshow(
         cells,
@@ -194,7 +202,7 @@ def preference_matrix(
             ax.text(
                 j,
                 i,
-                _chance(cells[i, j]),
+                _probability_text(cells[i, j]),
                 ha="center",
                 va="center",
                 fontsize=min(8.0, 0.36 * room),
@@ -224,7 +232,7 @@ def preference_matrix(
 # ------------------------------------------------------------------------------------
 
 
-def _beside(ax: Any) -> Any:
+def _margin_transform(ax: Any) -> Any:
     """Places right of the axes: points from their edge, and heights as in the axes."""
     from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
 
@@ -249,85 +257,93 @@ def _beside_text(
     )
 
 
-def _circle(ax: Axes, heights: list[float], lane: float, colour: str, chance: float) -> None:
+def _circle(ax: Axes, heights: list[float], lane: float, colour: str, probability: float) -> None:
     """Three rungs and the arrows between them, in a lane right of the axes."""
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
-    middle, beside = sorted(heights)[1], _beside(ax)
+    middle, margin = sorted(heights)[1], _margin_transform(ax)
     for start, end in zip(heights, [*heights[1:], heights[0]]):
         # Steps bend to the left, the way over both to the right.
-        bend = BEND * (-1 if middle in (start, end) else 1) * 4 / 3
-        path = Path([(lane, start), (lane + bend, start), (lane + bend, end), (lane, end)], [1, 4, 4, 4])
+        bulge = BULGE * (-1 if middle in (start, end) else 1) * 4 / 3
+        path = Path([(lane, start), (lane + bulge, start), (lane + bulge, end), (lane, end)], [1, 4, 4, 4])
         arrow = FancyArrowPatch(
             path=path,
             arrowstyle="-|>,head_length=0.55,head_width=0.28",
             mutation_scale=9,
             color=colour,
             linewidth=1.1,
-            transform=beside,
+            transform=margin,
             clip_on=False,
             zorder=4,
         )
         ax.add_artist(arrow)
-    ax.plot([lane] * 3, heights, "o", color=colour, markersize=3.5, transform=beside, clip_on=False, zorder=5)
-    _beside_text(ax, _chance(chance), lane, ax.get_ylim()[1], "center", above=True, color=colour)
+    ax.plot([lane] * 3, heights, "o", color=colour, markersize=3.5, transform=margin, clip_on=False, zorder=5)
+    _beside_text(
+        ax, _probability_text(probability), lane, ax.get_ylim()[1], "center", above=True, color=colour
+    )
 
 
-def _chance(chance: float) -> str:
+def _probability_text(probability: float) -> str:
     """Two digits, which never make sure what is not."""
-    if chance in (0.0, 1.0):
-        return f"{chance:g}"
-    if chance < 0.005:
+    if probability in (0.0, 1.0):
+        return f"{probability:g}"
+    if probability < 0.005:
         return "<.01"
-    return ">.99" if chance >= 0.995 else f"{chance:.2f}".removeprefix("0")
+    return ">.99" if probability >= 0.995 else f"{probability:.2f}".removeprefix("0")
 
 
-def _short(name: Any, most: int = 30) -> str:
+def _short(name: Any, limit: int = 30) -> str:
     """A name without its middle, if it is long: beginnings are often alike."""
     text = textwrap.shorten(str(name), 10_000)
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - most // 2 - 1) :]}"
+    return (
+        text if len(text) <= limit else f"{text[: limit // 2]}…{text[len(text) - (limit - limit // 2 - 1) :]}"
+    )
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 # Who beats whom
 # -----------------------------------------------------------------------------------------------------------
 
 
-def _chances(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarray, list]:
+def _probabilities(model: Any, items: Any, circumstances: dict[str, Any]) -> tuple[np.ndarray, list]:
     """Probabilities of all ordered pairs, and the names of items."""
     if hasattr(model, "predict_proba"):
-        return _predicted(model, items, where)
-    if where:
+        return _predicted(model, items, circumstances)
+    if circumstances:
         raise TypeError(
-            f"{', '.join(where)}: probabilities that are given are those of one place: give a model to say "
+            f"{', '.join(circumstances)}: probabilities that are given are those of one place: give a "
+            f"model to say "
             "where"
         )
     try:
-        chance = np.array(model, dtype=float)
+        probabilities = np.array(model, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
             f"model is a {type(model).__name__}: it is a fitted model of duels, or a matrix of probabilities"
         ) from None
-    if chance.ndim != 2 or chance.shape[0] != chance.shape[1] or len(chance) < 2:
+    if probabilities.ndim != 2 or probabilities.shape[0] != probabilities.shape[1] or len(probabilities) < 2:
         raise ValueError(
-            f"the matrix has the shape {chance.shape}: it is one probability for each pair of 2 items or more"
+            f"the matrix has the shape {probabilities.shape}: it is one probability for each pair of 2 "
+            f"items or more"
         )
-    away = chance[~np.eye(len(chance), dtype=bool)]
+    away = probabilities[~np.eye(len(probabilities), dtype=bool)]
     if not ((away >= 0) & (away <= 1) | np.isnan(away)).all():
         raise ValueError(
             "the matrix has entries outside 0 to 1: they are probabilities that the row's item wins, or NaN"
         )
-    names = _names(model if items is None else items, len(chance), items is not None)
-    if len(names) != len(chance):
-        raise ValueError(f"there are {len(names)} names of items, and the matrix has {len(chance)} rows")
-    return chance, names
+    names = _names(model if items is None else items, len(probabilities), items is not None)
+    if len(names) != len(probabilities):
+        raise ValueError(
+            f"there are {len(names)} names of items, and the matrix has {len(probabilities)} rows"
+        )
+    return probabilities, names
 
 
-def _predicted(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarray, list]:
+def _predicted(model: Any, items: Any, circumstances: dict[str, Any]) -> tuple[np.ndarray, list]:
     if items is None:
         raise ValueError("items: a model is asked about items, so give them")
     items = collected(items)
@@ -340,16 +356,18 @@ def _predicted(model: Any, items: Any, where: dict[str, Any]) -> tuple[np.ndarra
     else:
         names = _names(items, count, False)
     first, second = np.nonzero(~np.eye(count, dtype=bool))
-    found = np.asarray(model.predict_proba(_picked(items, first), _picked(items, second), **where))
+    predicted = np.asarray(
+        model.predict_proba(_picked(items, first), _picked(items, second), **circumstances)
+    )
     classes = model.classes_.tolist()
-    won = found[:, classes.index("left")]
-    chance = np.full((count, count), 0.5)
-    chance[first, second] = won + 0.5 * found[:, classes.index("tie")] if "tie" in classes else won
-    return chance, names
+    won = predicted[:, classes.index("left")]
+    probabilities = np.full((count, count), 0.5)
+    probabilities[first, second] = won + 0.5 * predicted[:, classes.index("tie")] if "tie" in classes else won
+    return probabilities, names
 
 
 def _names(items: Any, count: int, are_names: bool) -> list:
-    """Those of an index, or the items themselves if they are names, or numbers."""
+    """The names in an index, the items themselves if they are names, or numbers."""
     index = getattr(items, "index", None)
     if index is not None and not callable(index):
         return list(index)
@@ -362,12 +380,12 @@ def _picked(items: Any, places: np.ndarray) -> Any:
     return items[places] if names_of(items) is not None else np.asarray(items)[places]
 
 
-def _log_odds(chance: np.ndarray) -> np.ndarray:
+def _log_odds(probabilities: np.ndarray) -> np.ndarray:
     """With nothing where nothing is known."""
-    own = np.clip(chance, CLIP, 1 - CLIP)
-    found = np.log(own) - np.log1p(-own)
-    np.fill_diagonal(found, np.nan)
-    return found
+    clipped = np.clip(probabilities, CLIP, 1 - CLIP)
+    log_odds = np.log(clipped) - np.log1p(-clipped)
+    np.fill_diagonal(log_odds, np.nan)
+    return log_odds
 
 
 def _by_utility(log_odds: np.ndarray) -> np.ndarray:
@@ -376,9 +394,9 @@ def _by_utility(log_odds: np.ndarray) -> np.ndarray:
     return np.argsort(-mean, kind="stable")
 
 
-def _given(order: Any, count: int) -> np.ndarray:
+def _checked_order(order: Any, count: int) -> np.ndarray:
     places = np.asarray(order)
-    whole = places.ndim == 1 and len(places) >= 2 and places.dtype.kind in "iu"
-    if not whole or places.min() < 0 or places.max() >= count or len(set(places.tolist())) < len(places):
+    is_index = places.ndim == 1 and len(places) >= 2 and places.dtype.kind in "iu"
+    if not is_index or places.min() < 0 or places.max() >= count or len(set(places.tolist())) < len(places):
         raise ValueError(f"order: it is the numbers of 2 or more of the {count} items, from 0, each once")
     return places

@@ -67,12 +67,12 @@ def import_model(model: Any) -> Imported:
     width = model.n_features_in_ if hasattr(model, "n_features_in_") else model.shape_fit_[1]
     imported = imported_of(model, read, names_in(model, width))
     # What riesz fits, and what it makes rows of, is not another library's.
-    return replace(imported, unchecked=False) if reader is _own else imported
+    return replace(imported, unchecked=False) if reader is _riesz_estimator else imported
 
 
 def _registered(model: Any, registry: dict[str, Callable]) -> Any:
-    """What is registered for the class of ``model``, or the first of its bases that is, among scikit-learn's
-    and riesz's own."""
+    """The entry for the class of ``model``, or for the first of its bases that has one, among scikit-learn's
+    and riesz's own classes."""
     names = (f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__)
     return next((registry[name] for name in names if name in registry), None)
 
@@ -112,7 +112,7 @@ def _without_columns(model: Any) -> UnsupportedModelError:
 
 
 def _class_names(classes: Any) -> list[str]:
-    """What the outputs of a decision function are called: the classes, or the second of two."""
+    """The names of the outputs of a decision function: the classes, or the second of two."""
     names = [str(name) for name in classes]
     return names[1:] if len(names) == 2 else names
 
@@ -136,7 +136,7 @@ def _kernel_ridge(model):
 
 
 def _lost_by_distances(model: Any) -> float:
-    """How far a Gaussian kernel of squared distances is off that are differences of squared norms, as
+    """The error of a Gaussian kernel whose squared distances are differences of squared norms, as
     scikit-learn's are."""
     if model.kernel != "rbf":
         return 0.0
@@ -167,7 +167,7 @@ def _as_fitted(model, function):
 def _one_output_svm(model):
     decide = getattr(model, "decision_function", None) or model.predict
     explained = "prediction" if decide == model.predict else "decision function (negative for outliers)"
-    outputs, own = ["y"] if explained == "prediction" else ["decision"], _as_fitted(model, decide)
+    outputs, function = ["y"] if explained == "prediction" else ["decision"], _as_fitted(model, decide)
 
     def expansions():
         coef = as_cells(model.dual_coef_)[0]
@@ -175,14 +175,14 @@ def _one_output_svm(model):
             expansion_of(model, _svm_kernel(model), model.support_vectors_, coef, model.intercept_, outputs)
         ]
 
-    return Read(explained, outputs, own, expansions)
+    return Read(explained, outputs, function, expansions)
 
 
 def _svc(model):
     classes = [str(c) for c in model.classes_]
     one_vs_one = copy.copy(model)
     one_vs_one.decision_function_shape, one_vs_one.break_ties = "ovo", False
-    own = _as_fitted(model, one_vs_one.decision_function)
+    function = _as_fitted(model, one_vs_one.decision_function)
     pairs = list(combinations(range(len(classes)), 2))
     if len(classes) == 2:
         explained = f"decision function (positive for class '{classes[1]}', negative for '{classes[0]}')"
@@ -203,7 +203,7 @@ def _svc(model):
                 coef[ends[j] : ends[j + 1], pair] = dual[i, ends[j] : ends[j + 1]]
         return [expansion_of(model, kernel, model.support_vectors_, coef, intercept, outputs)]
 
-    read = Read(explained, outputs, own, expansions)
+    read = Read(explained, outputs, function, expansions)
     return (
         with_class_sums(read, classes)
         if len(classes) > 2 and model.decision_function_shape == "ovr"
@@ -276,13 +276,15 @@ def _linear_map(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return coef, np.broadcast_to(np.ravel(model.intercept_), (len(coef),))
 
 
-def _linear(model, explained, outputs, own):
+def _linear(model, explained, outputs, function):
     """A linear model: the linear kernel with its coefficients for support points."""
     coef, intercept = _linear_map(model)
     rows = np.zeros((min(CHECKED, 1 + coef.shape[1]), coef.shape[1]))
     rows[np.arange(1, len(rows)), np.arange(len(rows) - 1)] = 1.0
     expansions = lambda: [expansion_of(model, rk.Linear(), coef, np.eye(len(coef)), intercept, outputs)]
-    return Read(explained, outputs, own, expansions, has_rows=False, rows=np.vstack([coef[:CHECKED], rows]))
+    return Read(
+        explained, outputs, function, expansions, has_rows=False, rows=np.vstack([coef[:CHECKED], rows])
+    )
 
 
 def _linear_regressor(model):
@@ -304,7 +306,7 @@ def _linear_classifier(model):
     return _linear(model, explained, outputs, model.decision_function)
 
 
-def _own(model):
+def _riesz_estimator(model):
     from . import estimators
 
     return estimators.imported(model)
@@ -316,12 +318,14 @@ def _own(model):
 
 def _names_of(model: Any, members: Sequence[Imported]) -> list[str]:
     """The user's columns, of which the model or else its members know the names."""
-    own = members[0].feature_names
-    width = getattr(model, "n_features_in_", len(own))
-    return own if not hasattr(model, "feature_names_in_") and width == len(own) else names_in(model, width)
+    names = members[0].feature_names
+    width = getattr(model, "n_features_in_", len(names))
+    return (
+        names if not hasattr(model, "feature_names_in_") and width == len(names) else names_in(model, width)
+    )
 
 
-def _beside(model, members, explained, outputs, function):
+def _side_by_side_outputs(model, members, explained, outputs, function):
     """The outputs of members beside each other."""
     blocks = [block for member in members for block in member.readable()]
     kind = f"{type(model).__name__} of {members[0].kind}"
@@ -359,8 +363,8 @@ def _outputs(member: Imported, X: Any) -> np.ndarray:
     """The outputs of a member at the user's rows, (n, outputs)."""
     if member.function is None:
         raise UnsupportedModelError(f"the {member.kind} has no function of rows")
-    found = np.asarray(member.function(X), dtype=np.float64)
-    return found.reshape(len(found), -1)
+    outputs = np.asarray(member.function(X), dtype=np.float64)
+    return outputs.reshape(len(outputs), -1)
 
 
 def _side_by_side(members):
@@ -420,25 +424,27 @@ def _bagging(model):
         raise UnsupportedModelError(
             f"the {type(model).__name__} averages its members' probabilities, which are no expansion"
         )
-    found = _mean(model, members, np.ones(len(members)))
+    average = _mean(model, members, np.ones(len(members)))
     # The members know classes by their numbers.
     named = lambda output: " vs ".join(str(model.classes_[int(number)]) for number in output.split(" vs "))
-    outputs = [named(output) for output in found.output_names]
+    outputs = [named(output) for output in average.output_names]
     return replace(
-        found, explained=f"mean of {len(members)} members' decision functions", output_names=outputs
+        average, explained=f"mean of {len(members)} members' decision functions", output_names=outputs
     )
 
 
 def _voting(model):
-    given = [1.0] * len(model.estimators) if model.weights is None else model.weights
-    weights = [weight for weight, (_, member) in zip(given, model.estimators) if not isinstance(member, str)]
+    given_weights = [1.0] * len(model.estimators) if model.weights is None else model.weights
+    weights = [
+        weight for weight, (_, member) in zip(given_weights, model.estimators) if not isinstance(member, str)
+    ]
     return _mean(model, [import_model(member) for member in model.estimators_], weights, model.predict)
 
 
 def _calibrated(model):
     members = [import_model(part.estimator) for part in model.calibrated_classifiers_]
-    found = _mean(model, members, np.ones(len(members)))
-    return replace(found, explained=f"{found.explained}, before it is calibrated")
+    average = _mean(model, members, np.ones(len(members)))
+    return replace(average, explained=f"{average.explained}, before it is calibrated")
 
 
 def _stacking(model):
@@ -456,24 +462,30 @@ def _stacking(model):
                 "stack_method='decision_function' is"
             )
     weights, intercept = _linear_map(final)
-    members, at = [], 0
+    members, position = [], 0
     for member in map(import_model, model.estimators_):
         size = outputs_of(member.readable())
-        members.append((member, weights[:, at : at + size].T))
-        at += size
+        members.append((member, weights[:, position : position + size].T))
+        position += size
     if model.passthrough:
-        rest = weights[:, at:]
+        passed_weights = weights[:, position:]
         passed = Expansion(
-            rk.Linear(), rest, np.eye(len(rest)), feature_names=members[0][0].feature_names[: rest.shape[1]]
+            rk.Linear(),
+            passed_weights,
+            np.eye(len(passed_weights)),
+            feature_names=members[0][0].feature_names[: passed_weights.shape[1]],
         )
         names = passed.feature_names
         members.append(
-            (Imported([[Part.whole(passed, False)]], "", names, "its columns", []), np.eye(len(rest)))
+            (
+                Imported([[Part.from_expansion(passed, False)]], "", names, "its columns", []),
+                np.eye(len(passed_weights)),
+            )
         )
-        at += rest.shape[1]
-    if at != weights.shape[1]:
+        position += passed_weights.shape[1]
+    if position != weights.shape[1]:
         raise UnsupportedModelError(
-            f"the members of the {type(model).__name__} have {at} outputs, but its final estimator was "
+            f"the members of the {type(model).__name__} have {position} outputs, but its final estimator was "
             "fitted on "
             f"{weights.shape[1]}"
         )
@@ -522,11 +534,13 @@ def _transformed_target(model):
 def _multi_output(model):
     members = [import_model(member) for member in model.estimators_]
     if not hasattr(model, "classes_"):
-        return _beside(
+        return _side_by_side_outputs(
             model, members, members[0].explained, [f"y{o}" for o in range(len(members))], model.predict
         )
     outputs = [f"y{o}: {name}" for o, member in enumerate(members) for name in member.output_names]
-    return _beside(model, members, "decision functions of the targets", outputs, _side_by_side(members))
+    return _side_by_side_outputs(
+        model, members, "decision functions of the targets", outputs, _side_by_side(members)
+    )
 
 
 def _one_vs_rest(model):
@@ -534,15 +548,15 @@ def _one_vs_rest(model):
     outputs = [str(name) for name in model.classes_]
     if len(members) == 1:
         outputs = outputs[1:]
-        return _beside(
+        return _side_by_side_outputs(
             model,
             members,
             f"decision function (positive for class '{outputs[0]}')",
             outputs,
             members[0].function,
         )
-    what = "decision functions, one a class against the rest"
-    return _beside(model, members, what, outputs, _side_by_side(members))
+    description = "decision functions, one a class against the rest"
+    return _side_by_side_outputs(model, members, description, outputs, _side_by_side(members))
 
 
 def _one_vs_one(model):
@@ -550,7 +564,7 @@ def _one_vs_one(model):
     # scikit-learn's are of the second class.
     outputs = [f"{b} vs {a}" for a, b in combinations(map(str, model.classes_), 2)]
     explained = "decision functions, one a pair of classes (positive for the first)"
-    return _beside(model, members, explained, outputs, _side_by_side(members))
+    return _side_by_side_outputs(model, members, explained, outputs, _side_by_side(members))
 
 
 def _pipeline(model):
@@ -558,9 +572,9 @@ def _pipeline(model):
         raise UnsupportedModelError(
             "the pipeline ends without a model: give a pipeline whose last step is one"
         )
-    last, before = import_model(model[-1]), model[:-1]
+    last_step, before = import_model(model[-1]), model[:-1]
     if not len(before.steps):
-        return last
+        return last_step
     # Steps that pass everything through know nothing of columns and change nothing.
     name, first = next(step for step in model.steps if step[1] not in (None, "passthrough"))
     names, width = getattr(first, "feature_names_in_", None), getattr(first, "n_features_in_", None)
@@ -569,26 +583,33 @@ def _pipeline(model):
             f"the step '{name}' does not say how many columns it was fitted on (n_features_in_)"
         )
     names = numbered(width) if names is None else [str(name) for name in names]
-    function = None if last.function is None else _after(before.transform, last.function)
-    kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last.kind])
+    function = None if last_step.function is None else _after(before.transform, last_step.function)
+    kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last_step.kind])
     blocks: list[Block] = []
-    refusal = last.refusal
+    refusal = last_step.refusal
     if refusal is None:
         try:
-            own, width = (
-                owners(before, len(names), "pipeline", len(last.feature_names)),
-                len(last.feature_names),
+            owners_of_columns, width = (
+                owners(before, len(names), "pipeline", len(last_step.feature_names)),
+                len(last_step.feature_names),
             )
-            if len(own) != width:
+            if len(owners_of_columns) != width:
                 raise UnsupportedModelError(
-                    f"the pipeline's steps make {len(own)} columns, but its model was fitted on {width}"
+                    f"the pipeline's steps make {len(owners_of_columns)} columns, but its model was fitted "
+                    f"on {width}"
                 )
-            blocks = _moved(last.blocks, before.transform, own)
+            blocks = _moved(last_step.blocks, before.transform, owners_of_columns)
         except UnsupportedModelError as error:
             refusal = error
     # Rows of the model are not the user's.
     return replace(
-        last, blocks=blocks, feature_names=names, kind=kind, function=function, refusal=refusal, rows=None
+        last_step,
+        blocks=blocks,
+        feature_names=names,
+        kind=kind,
+        function=function,
+        refusal=refusal,
+        rows=None,
     )
 
 
@@ -613,7 +634,7 @@ READERS: dict[str, Callable[[Any], Read]] = {
     "sklearn.LinearModel": _linear_regressor,
     "sklearn.BaseSGDRegressor": _linear_regressor,
     "sklearn.LinearClassifierMixin": _linear_classifier,
-    "riesz._KernelMachine": _own,
+    "riesz._KernelMachine": _riesz_estimator,
 }
 
 #: For each class, or base of classes, by its package and name, how its models are made of others.

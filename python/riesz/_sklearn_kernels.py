@@ -30,9 +30,10 @@ def pairwise_kernel(
         return rk.Linear()
     if name in ("poly", "polynomial"):
         return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0)
-    what = "a callable" if callable(name) else f"'{name}'"
+    description = "a callable" if callable(name) else f"'{name}'"
     raise UnsupportedModelError(
-        f"the kernel of the {owner} is {what}, which has no exact values: the kernels 'rbf', 'laplacian', "
+        f"the kernel of the {owner} is {description}, which has no exact values: the kernels 'rbf', "
+        f"'laplacian', "
         "'linear' and 'poly' "
         "have"
     )
@@ -42,10 +43,10 @@ def gp_kernel(kernel: Any, width: int) -> rk.Kernel:
     """A kernel of ``sklearn.gaussian_process.kernels`` between different points, where white noise is 0."""
     # A subclass could do anything.
     known = type(kernel).__module__ == "sklearn.gaussian_process.kernels"
-    found = _GP_KERNELS.get(type(kernel).__name__) if known else None
-    if found is None:
+    convert = _GP_KERNELS.get(type(kernel).__name__) if known else None
+    if convert is None:
         raise _unknown(kernel)
-    return found(kernel, width)
+    return convert(kernel, width)
 
 
 def _unknown(kernel: Any) -> UnsupportedModelError:
@@ -68,23 +69,23 @@ def _periodic(kernel: Any, width: int) -> rk.Kernel:
 
 
 def _pairwise(kernel: Any, width: int) -> rk.Kernel:
-    given = {"degree": 3, "coef0": 1, **(kernel.pairwise_kernels_kwargs or {})}
+    arguments = {"degree": 3, "coef0": 1, **(kernel.pairwise_kernels_kwargs or {})}
     # Only these kernels take a gamma from a PairwiseKernel, which has no None for it.
     return pairwise_kernel(
-        kernel.metric, width, kernel.gamma, given["degree"], given["coef0"], "PairwiseKernel"
+        kernel.metric, width, kernel.gamma, arguments["degree"], arguments["coef0"], "PairwiseKernel"
     )
 
 
 def _exponentiation(kernel: Any, width: int) -> rk.Kernel:
     power = float(kernel.exponent)
-    found = _power(gp_kernel(kernel.kernel, width), power) if power > 0 else None
-    if found is None:
+    power_kernel = _power(gp_kernel(kernel.kernel, width), power) if power > 0 else None
+    if power_kernel is None:
         raise UnsupportedModelError(
             f"the kernel {kernel} has the exponent {power:g}: whole ones from 1 to 8 are supported, and any "
             "positive one of RBF, "
             "RationalQuadratic, Matern (nu 0.5, inf), ExpSineSquared, ConstantKernel and their products"
         )
-    return found
+    return power_kernel
 
 
 _GP_KERNELS: dict[str, Callable[[Any, int], rk.Kernel]] = {

@@ -46,24 +46,24 @@ class Read(NamedTuple):
     notes: list[str]
 
 
-def columns_of(table: Any, what: str) -> Columns:
+def columns_of(table: Any, label: str) -> Columns:
     """The columns of a data frame of pandas, polars or pyarrow, or of a dictionary."""
     if isinstance(table, Mapping):
-        cells = {str(name): np.atleast_1d(np.asarray(own)) for name, own in table.items()}
-        sizes = {len(own) for own in cells.values()} - {1}
-        if len(sizes) > 1 or any(own.ndim > 1 for own in cells.values()):
+        cells = {str(name): np.atleast_1d(np.asarray(column)) for name, column in table.items()}
+        sizes = {len(column) for column in cells.values()} - {1}
+        if len(sizes) > 1 or any(column.ndim > 1 for column in cells.values()):
             raise ValueError(
-                f"the columns of {what} have different lengths: give one value a row, or one for all rows"
+                f"the columns of {label} have different lengths: give one value a row, or one for all rows"
             )
         count = sizes.pop() if sizes else 1
-        return {name: (np.broadcast_to(own, (count,)), False) for name, own in cells.items()}
+        return {name: (np.broadcast_to(column, (count,)), False) for name, column in cells.items()}
     if hasattr(table, "column_names") and hasattr(table, "to_pylist"):
         return {str(name): (_plain(table[name].to_pylist()), False) for name in table.column_names}
     if names_of(table) is None:
         raise ValueError(
-            f"{what} is a {type(table).__name__}, whose columns have no names: give a data frame"
+            f"{label} is a {type(table).__name__}, whose columns have no names: give a data frame"
         )
-    names, columns = _columns(table, what)
+    names, columns = _columns(table, label)
     return dict(zip(names or [], columns))
 
 
@@ -82,25 +82,35 @@ def read_studies(
     outcome = json.loads(query)["outcome"]
     tables = []
     for k, (columns, names) in enumerate(zip(studies, needed)):
-        last = outcome if k == len(needed) - 1 else None
-        what = f"study {k + 1}"
+        outcome_name = outcome if k == len(needed) - 1 else None
+        label = f"study {k + 1}"
         tables.append(
-            [_measured(columns[name], name, what, name == last, (choices or {}).get(name)) for name in names]
+            [
+                _measured(columns[name], name, label, name == outcome_name, (choices or {}).get(name))
+                for name in names
+            ]
         )
     leading, points, y, shared, unmatched, notes = _core.gather_studies(graph, query, tables)
-    rows = lambda own: None if own is None else Rows(*own)
-    told = [(rows(before), how, rows(others), rows(after)) for before, how, others, after in leading]
+    rows = lambda table: None if table is None else Rows(*table)
+    leading_studies = [
+        (rows(before), route, rows(covariates), rows(after)) for before, route, covariates, after in leading
+    ]
     levels: Levels = {outcome: None}
-    for own in [
+    for table in [
         Rows(*points),
-        *(own for before, _, others, after in told for own in (before, others, after) if own),
+        *(
+            table
+            for before, _, covariates, after in leading_studies
+            for table in (before, covariates, after)
+            if table
+        ),
     ]:
-        levels |= dict(zip(own.names, own.levels))
-    return Read(told, Rows(*points), y, levels, rows(shared), unmatched, notes)
+        levels |= dict(zip(table.names, table.levels))
+    return Read(leading_studies, Rows(*points), y, levels, rows(shared), unmatched, notes)
 
 
 def _measured(
-    column: Column, name: str, what: str, outcome: bool, choice: str | None
+    column: Column, name: str, label: str, outcome: bool, choice: str | None
 ) -> tuple[str, list[str] | None, list[float]]:
     """A column by its name, its levels if it is no column of numbers, and its numbers or codes, NaN where
     there are none."""
@@ -109,26 +119,26 @@ def _measured(
     if kind == "f":
         infinite = np.flatnonzero(np.isinf(cells))
         if len(infinite):
-            raise _missing(what, cells[infinite[0]], int(infinite[0]), name)
+            raise _missing(label, cells[infinite[0]], int(infinite[0]), name)
     gone = np.isnan(cells) if kind == "f" else np.array([is_missing(cell) for cell in cells], dtype=bool)
-    there = cells[~gone]
-    if outcome and _is_text(there) and all(isinstance(cell, (bool, np.bool_)) for cell in there):
-        there = there.astype(np.float64)
-    levels = _levels([(what, (there, category))], name, choice)
+    present = cells[~gone]
+    if outcome and _is_text(present) and all(isinstance(cell, (bool, np.bool_)) for cell in present):
+        present = present.astype(np.float64)
+    levels = _levels([(label, (present, category))], name, choice)
     numbers = np.full(len(cells), np.nan)
-    numbers[~gone] = _numbers((there, category), name, levels, what)
+    numbers[~gone] = _numbers((present, category), name, levels, label)
     return name, levels, numbers.tolist()
 
 
-def coded(table: Any, names: Sequence[str], levels: Levels, what: str) -> Rows:
+def coded(table: Any, names: Sequence[str], levels: Levels, label: str) -> Rows:
     """Rows that are asked about: a data frame or dictionary of these columns; an array of them, in this
     order; of a single column numbers, too."""
     names = list(names)
     if isinstance(table, Mapping) or hasattr(table, "columns") or hasattr(table, "column_names"):
-        columns = columns_of(table, what)
+        columns = columns_of(table, label)
         lacking = next((name for name in names if name not in columns), None)
         if lacking is not None:
-            raise ValueError(f"{what} has no column '{lacking}': it needs {_listed(names)}")
+            raise ValueError(f"{label} has no column '{lacking}': it needs {_listed(names)}")
         cells = [columns[name][0] for name in names]
     else:
         array = np.asarray(table.to_numpy() if hasattr(table, "to_numpy") else table)
@@ -136,30 +146,32 @@ def coded(table: Any, names: Sequence[str], levels: Levels, what: str) -> Rows:
             array = array.reshape(-1, 1)
         elif array.ndim < 2:
             raise ValueError(
-                f"{what} has {array.ndim} dimension(s): give a data frame, or rows of {_listed(names)}"
+                f"{label} has {array.ndim} dimension(s): give a data frame, or rows of {_listed(names)}"
             )
-        array = as_cells(array, what)
+        array = as_cells(array, label)
         if array.shape[1] != len(names):
-            raise ValueError(f"{what} has {array.shape[1]} columns: it needs {len(names)}, {_listed(names)}")
+            raise ValueError(f"{label} has {array.shape[1]} columns: it needs {len(names)}, {_listed(names)}")
         cells = list(array.T)
     if not len(cells[0]):
-        raise ValueError(f"{what} has no rows")
-    codes = [_code(own, name, levels[name], what) for own, name in zip(cells, names)]
+        raise ValueError(f"{label} has no rows")
+    codes = [_code(column, name, levels[name], label) for column, name in zip(cells, names)]
     return Rows(names, [levels[name] for name in names], np.ascontiguousarray(np.stack(codes, axis=1)))
 
 
-def _code(cells: np.ndarray, name: str, levels: list[str] | None, what: str) -> np.ndarray:
+def _code(cells: np.ndarray, name: str, levels: list[str] | None, label: str) -> np.ndarray:
     if levels is None:
         if _is_text(cells) and cells.dtype.kind != "b":
             raise ValueError(
-                f"column '{name}' of {what} holds values that are not numbers, which it has in the studies"
+                f"column '{name}' of {label} holds values that are not numbers, which it has in the studies"
             )
-        return _numbers((cells, False), name, None, what)
+        return _numbers((cells, False), name, None, label)
     for i, cell in enumerate(cells):
         if is_missing(cell):
-            raise _missing(what, cell, i, name)
+            raise _missing(label, cell, i, name)
         if _level(cell, levels) not in levels:
-            raise ValueError(f"{name} is '{cell}' in {what}, which no study has: they have {_listed(levels)}")
+            raise ValueError(
+                f"{name} is '{cell}' in {label}, which no study has: they have {_listed(levels)}"
+            )
     return np.array([levels.index(_level(cell, levels)) for cell in cells], dtype=np.float64)
 
 
@@ -182,4 +194,4 @@ def cells(rows: Rows) -> np.ndarray:
     columns = list(cells_of(rows).values())
     if all(levels is None for levels in rows.levels):
         return np.stack(columns, axis=1)
-    return np.stack([own.astype(object) for own in columns], axis=1)
+    return np.stack([column.astype(object) for column in columns], axis=1)

@@ -23,8 +23,8 @@ class Trials(NamedTuple):
     #: Standard deviations of outcomes about the effect, one each; ``None`` where they are to be estimated.
     sds: np.ndarray | None
 
-    def told(self, prior: str) -> tuple[Rows, list[float], list[float] | None, str]:
-        """As the core takes them."""
+    def to_core(self, prior: str) -> tuple[Rows, list[float], list[float] | None, str]:
+        """The experiments as the core takes them."""
         return self.rows, self.outcomes.tolist(), None if self.sds is None else (self.sds**2).tolist(), prior
 
 
@@ -67,7 +67,7 @@ class Suggestions:
         """One line a treatment."""
         import pandas
 
-        told = {
+        columns = {
             "mean": self.mean,
             "sd": self.sd,
             "expected_improvement": self.expected_improvement,
@@ -75,18 +75,19 @@ class Suggestions:
             "support": self.support,
         }
         treatments = {
-            f"treatment {name}" if name in told else name: own for name, own in self.treatments.items()
+            f"treatment {name}" if name in columns else name: values
+            for name, values in self.treatments.items()
         }
-        return pandas.DataFrame({**treatments, **told})
+        return pandas.DataFrame({**treatments, **columns})
 
     def __len__(self) -> int:
         return len(self.mean)
 
     def __repr__(self) -> str:
         lines = [[*self.treatments, "mean", "sd", "expected improvement", "acquisition", "support"]]
-        told = self.mean, self.sd, self.expected_improvement, self.acquisition
+        columns = self.mean, self.sd, self.expected_improvement, self.acquisition
         for i in range(len(self)):
-            numbers = [own[i] for own in (*self.treatments.values(), *told)]
+            numbers = [column[i] for column in (*self.treatments.values(), *columns)]
             lines.append([*map(shown, numbers), "yes" if self.support[i] else "no"])
         return "\n".join(["<riesz.Suggestions>", *aligned(lines)])
 
@@ -110,18 +111,19 @@ def with_trials(before: Trials, rows: Rows, outcomes: Any, sds: Any) -> Trials:
     return Trials(rows._replace(numbers=numbers), np.concatenate([before.outcomes, outcomes]), sds)
 
 
-def _numbers(what: str, given: Any, count: int) -> np.ndarray:
+def _numbers(label: str, values: Any, count: int) -> np.ndarray:
     try:
-        numbers = np.atleast_1d(np.asarray(given, dtype=np.float64))
+        numbers = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
-        raise ValueError(f"{what}: {given!r} is not numbers") from None
+        raise ValueError(f"{label}: {values!r} is not numbers") from None
     if numbers.shape != (count,):
         raise ValueError(
-            f"{what}: {count} numbers are needed, one an experiment, and there are {numbers.size}"
+            f"{label}: {count} numbers are needed, one an experiment, and there are {numbers.size}"
         )
     if not np.isfinite(numbers).all():
         raise ValueError(
-            f"{what}: {numbers[~np.isfinite(numbers)][0]} is not a number that counts: leave out experiments "
+            f"{label}: {numbers[~np.isfinite(numbers)][0]} is not a number that counts: leave out "
+            f"experiments "
             "without one"
         )
     return numbers
@@ -162,40 +164,48 @@ def suggested(
         raise ValueError(f"n = {n!r}: it is a whole number from 1 on")
     if not is_whole(seed) or seed < 0:
         raise ValueError(f"random_state = {seed!r}: it is a whole number, 0 or more")
-    found = _core.suggest_trials(
-        [_asked(own, prior, int(seed)) for own in choices],
+    suggestions = _core.suggest_trials(
+        [_core_choice(choice, prior, int(seed)) for choice in choices],
         int(n),
         acquisition,
         bool(minimize),
         bool(supported),
         int(seed),
     )
-    names = list(dict.fromkeys(name for own in choices for name in own.studied.names))
+    names = list(dict.fromkeys(name for choice in choices for name in choice.studied.names))
     cells: dict[str, list[Any]] = {name: [] for name in names}
-    for k, row, *_ in found:
-        own = cells_of(choices[k].studied._replace(numbers=np.array([row])))
+    for k, row, *_ in suggestions:
+        cells_of_row = cells_of(choices[k].studied._replace(numbers=np.array([row])))
         for name in names:
-            cells[name].append(own[name][0] if name in own else _nothing(name, choices))
-    model, worth, improvement, mean, sd, support = map(np.array, zip(*[(k, *rest) for k, _, *rest in found]))
+            cells[name].append(cells_of_row[name][0] if name in cells_of_row else _nothing(name, choices))
+    model, acquisition_values, improvement, mean, sd, support = map(
+        np.array, zip(*[(k, *numbers) for k, _, *numbers in suggestions])
+    )
     return Suggestions(
-        {name: np.array(own) for name, own in cells.items()}, worth, improvement, mean, sd, support, model
+        {name: np.array(column) for name, column in cells.items()},
+        acquisition_values,
+        improvement,
+        mean,
+        sd,
+        support,
+        model,
     )
 
 
 def _nothing(name: str, choices: Sequence[Choice]) -> Any:
     kinds = [
         levels
-        for own in choices
-        for known, levels in zip(own.studied.names, own.studied.levels)
+        for choice in choices
+        for known, levels in zip(choice.studied.names, choice.studied.levels)
         if known == name
     ]
     return np.nan if kinds[0] is None else None
 
 
-def _asked(own: Choice, prior: str, seed: int) -> Any:
+def _core_choice(choice: Choice, prior: str, seed: int) -> Any:
     """A choice as the core takes it."""
-    studied, bounds, rows = own.studied, list(own.bounds.items()), own.candidates
-    costs = own.costs
+    studied, bounds, rows = choice.studied, list(choice.bounds.items()), choice.candidates
+    costs = choice.costs
     if callable(costs):
         if rows is None:
             rows = studied._replace(
@@ -208,4 +218,4 @@ def _asked(own: Choice, prior: str, seed: int) -> Any:
         )
     except (TypeError, ValueError):
         raise ValueError(f"costs: {costs!r} is not numbers") from None
-    return own.effect, own.trials.told(prior), rows, bounds, costs
+    return choice.effect, choice.trials.to_core(prior), rows, bounds, costs

@@ -39,43 +39,47 @@ class Rows(NamedTuple):
     numbers: np.ndarray
 
 
-def read(X: Any, what: str = "X", names: list[str] | None = None, choices: ColumnTypes | None = None) -> Rows:
+def read(
+    X: Any, label: str = "X", names: list[str] | None = None, choices: ColumnTypes | None = None
+) -> Rows:
     """One sample. Columns without names get those given, or x0, x1, …; an array with one dimension is one
     column."""
-    return X if isinstance(X, Rows) else read_both(X, None, what, names=names, choices=choices)[0]
+    return X if isinstance(X, Rows) else read_both(X, None, label, names=names, choices=choices)[0]
 
 
 def read_both(
     X: Any,
     Z: Any,
-    what: str = "X",
+    label: str = "X",
     other: str = "Z",
     names: list[str] | None = None,
     choices: ColumnTypes | None = None,
 ) -> list[Rows]:
     """Two samples of the same columns, matched by name where both have names. A level of one is a level of
     both. ``choices`` is what the user says that columns are."""
-    given, columns = _columns(X, what)
-    known = given or (names if names is not None and len(names) == len(columns) else numbered(len(columns)))
-    samples = [(what, columns)]
+    given_names, columns = _columns(X, label)
+    known = given_names or (
+        names if names is not None and len(names) == len(columns) else numbered(len(columns))
+    )
+    samples = [(label, columns)]
     if Z is not None:
-        others, cells = _columns(Z, other)
-        samples.append((other, _matched(cells, others, known, given is not None, what, other)))
-        if given is None and others is not None:
-            known = others
-    check_column_types(choices, known, what)
-    one = lambda j: _levels(
+        other_names, cells = _columns(Z, other)
+        samples.append((other, _matched(cells, other_names, known, given_names is not None, label, other)))
+        if given_names is None and other_names is not None:
+            known = other_names
+    check_column_types(choices, known, label)
+    levels_of = lambda j: _levels(
         [(name, columns[j]) for name, columns in samples], known[j], (choices or {}).get(known[j])
     )
-    levels = [one(j) for j in range(len(known))]
-    found = []
+    levels = [levels_of(j) for j in range(len(known))]
+    tables = []
     for name, columns in samples:
         codes = [_numbers(column, known[j], levels[j], name) for j, column in enumerate(columns)]
-        found.append(Rows(known, levels, np.ascontiguousarray(np.stack(codes, axis=1))))
-    return found
+        tables.append(Rows(known, levels, np.ascontiguousarray(np.stack(codes, axis=1))))
+    return tables
 
 
-def read_categories(X: Any, choices: ColumnTypes | None = None, what: str = "X") -> Rows | None:
+def read_categories(X: Any, choices: ColumnTypes | None = None, label: str = "X") -> Rows | None:
     """A data frame with columns of text, or of a type that says that they are categories;
     ``None`` for other rows. ``choices`` are the types that the user states, and ``what`` is the name of the
     rows in messages."""
@@ -84,15 +88,15 @@ def read_categories(X: Any, choices: ColumnTypes | None = None, what: str = "X")
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
     if choices and names_of(X) is None:
         raise ValueError(
-            f"columns = … names columns, and {what} is an array, whose columns have no names: give a data "
+            f"columns = … names columns, and {label} is an array, whose columns have no names: give a data "
             "frame"
         )
-    if not choices and not any(str(one).lower().startswith(kinds) for one in types):
+    if not choices and not any(str(dtype).lower().startswith(kinds) for dtype in types):
         return None
-    names, columns = _columns(X, what)
+    names, columns = _columns(X, label)
     if names is None:
         return None
-    check_column_types(choices, names, what)
+    check_column_types(choices, names, label)
     chosen = [
         category or (choices or {}).get(name) == "text" or _is_text(cells) and cells.dtype.kind != "b"
         for (cells, category), name in zip(columns, names)
@@ -100,31 +104,31 @@ def read_categories(X: Any, choices: ColumnTypes | None = None, what: str = "X")
     if not any(chosen):
         return None
     levels = [
-        _levels([(what, column)], name, (choices or {}).get(name)) if one else None
-        for one, column, name in zip(chosen, columns, names)
+        _levels([(label, column)], name, (choices or {}).get(name)) if is_chosen else None
+        for is_chosen, column, name in zip(chosen, columns, names)
     ]
     for j, column in enumerate(X.columns):
         declared = getattr(X[column].dtype, "categories", None)
         if chosen[j] and declared is not None:
             levels[j] = [_text(level) for level in declared]
     stated = {name for name, (_, category) in zip(names, columns) if category} | set(choices or {})
-    refuse_labels(names, levels, len(columns[0][0]), stated, what)
-    codes = [_numbers(column, name, known, what) for column, name, known in zip(columns, names, levels)]
+    refuse_labels(names, levels, len(columns[0][0]), stated, label)
+    codes = [_numbers(column, name, known, label) for column, name, known in zip(columns, names, levels)]
     return Rows(names, levels, np.ascontiguousarray(np.stack(codes, axis=1)))
 
 
-def column_units(X: Any, rows: Rows, what: str) -> list[tuple[str, str]]:
+def column_units(X: Any, rows: Rows, label: str) -> list[tuple[str, str]]:
     """The columns of numbers whose cells are texts with one and the same unit, and the unit."""
     units = []
-    for name, levels, (cells, _) in zip(rows.names, rows.levels, _columns(X, what)[1]):
+    for name, levels, (cells, _) in zip(rows.names, rows.levels, _columns(X, label)[1]):
         if levels is None and _is_text(cells):
-            unit = _core.column_unit(name, what, as_core_cells(cells))
+            unit = _core.column_unit(name, label, as_core_cells(cells))
             if unit is not None:
                 units.append((name, unit))
     return units
 
 
-def check_column_types(choices: ColumnTypes | None, names: list[str], what: str) -> None:
+def check_column_types(choices: ColumnTypes | None, names: list[str], label: str) -> None:
     """Refuses stated types that are unknown, and names of columns that do not exist."""
     if choices is None:
         return
@@ -133,14 +137,14 @@ def check_column_types(choices: ColumnTypes | None, names: list[str], what: str)
     for name, kind in choices.items():
         if name not in names:
             raise ValueError(
-                f"columns = … names '{name}', which {what} does not have; its columns are: {_listed(names)}"
+                f"columns = … names '{name}', which {label} does not have; its columns are: {_listed(names)}"
             )
         if kind not in ("text", "number"):
             raise ValueError(f"columns={{'{name}': {kind!r}}}: a column is 'text' or 'number'")
 
 
 def refuse_labels(
-    names: list[str], levels: list[list[str] | None], rows: int, stated: set[str], what: str = "X"
+    names: list[str], levels: list[list[str] | None], rows: int, stated: set[str], label: str = "X"
 ) -> None:
     """Refuses columns with nearly as many texts as rows, unless the user has stated that they are
     categories."""
@@ -148,14 +152,14 @@ def refuse_labels(
         return
     labels = [
         n
-        for n, own in zip(names, levels)
-        if own is not None and n not in stated and 10 * len(own) >= 9 * rows
+        for n, known in zip(names, levels)
+        if known is not None and n not in stated and 10 * len(known) >= 9 * rows
     ]
     if labels:
         raise ValueError(
-            f"{'columns' if len(labels) > 1 else 'column'} {', '.join(repr(n) for n in labels)} of {what}: "
+            f"{'columns' if len(labels) > 1 else 'column'} {', '.join(repr(n) for n in labels)} of {label}: "
             f"nearly all of the {rows} "
-            f"texts differ, as labels of rows do: leave them out with {what}.drop(columns={labels!r}), or "
+            f"texts differ, as labels of rows do: leave them out with {label}.drop(columns={labels!r}), or "
             "give "
             f"columns={{{labels[0]!r}: 'text'}} if they are categories"
         )
@@ -168,14 +172,14 @@ def warn_of_numbers(names: list[str], numbers: np.ndarray, stacklevel: int) -> N
             warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
 
 
-def _columns(X: Any, what: str) -> tuple[list[str] | None, list[tuple[np.ndarray, bool]]]:
+def _columns(X: Any, label: str) -> tuple[list[str] | None, list[tuple[np.ndarray, bool]]]:
     """Names, and the cells of each column beside whether their type says that they are categories."""
-    X = collected(X, what)
+    X = collected(X, label)
     names = names_of(X)
     if names is not None:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise ValueError(f"the name '{twice}' is used twice in {what}: rename one of the columns")
+            raise ValueError(f"the name '{twice}' is used twice in {label}: rename one of the columns")
         columns = [X[name] for name in X.columns]
     elif hasattr(X, "to_numpy") and len(getattr(X, "shape", ())) == 1:
         # A series.
@@ -183,36 +187,37 @@ def _columns(X: Any, what: str) -> tuple[list[str] | None, list[tuple[np.ndarray
         names = [str(name)] if name not in (None, "") else None
     else:
         cells = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-        cells = as_cells(cells[:, None] if cells.ndim == 1 else cells, what)
+        cells = as_cells(cells[:, None] if cells.ndim == 1 else cells, label)
         if cells.dtype.kind in "UST" and cells.shape[1] > 1:
             raise ValueError(
-                f"{what} is an array of text, in which numbers and levels cannot be told apart: "
+                f"{label} is an array of text, in which numbers and levels cannot be told apart: "
                 "give a data frame, or an array with dtype=object"
             )
         columns = list(cells.T)
     if not columns:
-        raise ValueError(f"{what} has no columns")
+        raise ValueError(f"{label} has no columns")
     cells = [np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column) for column in columns]
     return names, [
-        (one, str(getattr(column, "dtype", "")) == "category") for one, column in zip(cells, columns)
+        (values, str(getattr(column, "dtype", "")) == "category") for values, column in zip(cells, columns)
     ]
 
 
 def _matched(
-    columns: list, names: list[str] | None, known: list[str], named: bool, what: str, other: str
+    columns: list, names: list[str] | None, known: list[str], named: bool, label: str, other: str
 ) -> list:
     """The columns of the second sample in the order of the first."""
     if names is None or not named:
         if len(columns) != len(known):
             raise ValueError(
-                f"{other} has {len(columns)} columns, but {what} has {len(known)}: {_listed(known)}"
+                f"{other} has {len(columns)} columns, but {label} has {len(known)}: {_listed(known)}"
             )
         return columns
-    for mine, theirs, those, these in [(known, names, other, what), (names, known, what, other)]:
+    for mine, theirs, lacking, these in [(known, names, other, label), (names, known, label, other)]:
         missing = next((name for name in mine if name not in theirs), None)
         if missing is not None:
             raise ValueError(
-                f"{those} has no column '{missing}', which {these} has; its columns are: {_listed(theirs)}: "
+                f"{lacking} has no column '{missing}', which {these} has; its columns are: "
+                f"{_listed(theirs)}: "
                 "give both samples the same columns"
             )
     return [columns[names.index(name)] for name in known]
@@ -225,19 +230,19 @@ def _levels(
     if choice != "text" and not any(category or _is_text(column) for _, (column, category) in cells):
         return None
     if not any(category for _, (_, category) in cells):
-        both = [cell for _, (column, _) in cells for cell in as_core_cells(column)]
-        categorical, remark = _core.column_type(name, cells[0][0], both, choice)
+        pooled = [cell for _, (column, _) in cells for cell in as_core_cells(column)]
+        categorical, remark = _core.column_type(name, cells[0][0], pooled, choice)
         if remark is not None:
             warnings.warn(f"column '{name}' of {cells[0][0]}: {remark}", UserWarning, stacklevel=4)
         if not categorical:
             return None
-    found = set()
-    for what, (column, _) in cells:
+    texts = set()
+    for label, (column, _) in cells:
         for i, cell in enumerate(column):
             if is_missing(cell):
-                raise _missing(what, cell, i, name)
-        found |= {_text(cell) for cell in column}
-    levels = sorted(found)
+                raise _missing(label, cell, i, name)
+        texts |= {_text(cell) for cell in column}
+    levels = sorted(texts)
     folded: dict[str, str] = {}
     for level in levels:
         other = folded.setdefault(level.lower(), level)
@@ -264,17 +269,17 @@ def _text(cell: Any) -> str:
     return str(cell)
 
 
-def _numbers(cells: tuple[np.ndarray, bool], name: str, levels: list[str] | None, what: str) -> np.ndarray:
+def _numbers(cells: tuple[np.ndarray, bool], name: str, levels: list[str] | None, label: str) -> np.ndarray:
     column = cells[0]
     if levels is not None:
         code = {level: float(k) for k, level in enumerate(levels)}
         return np.array([code[_text(cell)] for cell in column], dtype=np.float64)
     if column.dtype.kind == "c":
-        raise ValueError(f"{what} holds complex numbers: give real ones")
+        raise ValueError(f"{label} holds complex numbers: give real ones")
     if column.dtype.kind == "O":
         gone = next((i for i, cell in enumerate(column) if is_missing(cell)), None)
         if gone is not None:
-            raise _missing(what, column[gone], gone, name)
+            raise _missing(label, column[gone], gone, name)
     if column.dtype.kind in "OUST":
         column = numbers_of_text(column)
     try:
@@ -283,9 +288,10 @@ def _numbers(cells: tuple[np.ndarray, bool], name: str, levels: list[str] | None
         numbers = column.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"column '{name}' of {what} holds values that are neither numbers nor text: turn them into either"
+            f"column '{name}' of {label} holds values that are neither numbers nor text: turn them into "
+            f"either"
         ) from None
     if not np.isfinite(numbers).all():
         i = int(np.argmin(np.isfinite(numbers)))
-        raise _missing(what, numbers[i], i, name)
+        raise _missing(label, numbers[i], i, name)
     return numbers

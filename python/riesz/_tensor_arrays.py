@@ -38,7 +38,9 @@ def tensor_of(rows: np.ndarray, model: Any) -> Any:
     """Rows in the model's precision, where it is."""
     import torch
 
-    known = next((one for one in [*model.parameters(), *model.buffers()] if one.is_floating_point()), None)
+    known = next(
+        (tensor for tensor in [*model.parameters(), *model.buffers()] if tensor.is_floating_point()), None
+    )
     return (
         torch.as_tensor(rows)
         if known is None
@@ -69,15 +71,15 @@ def evaluated(model: Any) -> Iterator[None]:
 
 
 def _set_aside(model: Any) -> list[tuple[Any, Any]]:
-    """What large processes keep of approximate solutions, taken from them."""
-    found = []
+    """The caches of approximate solutions that large processes keep, removed from them."""
+    caches = []
     for module in model.modules():
         strategy = getattr(module, "prediction_strategy", None)
         targets = getattr(module, "train_targets", None)
         if strategy is not None and targets is not None and targets.shape[-1] > EXACT_SIZE:
-            found.append((module, strategy))
+            caches.append((module, strategy))
             module.prediction_strategy = None
-    return found
+    return caches
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from . import _core
 from . import kernels as rk
 from ._core import UnsupportedModelError
 from ._expansion import Expansion
-from ._explanation import Explanation, _of
+from ._explanation import Explanation, _explanation_from
 from ._model_loading import Block, Imported, Part
 from ._pipeline_columns import owners
 from ._predictions import class_names, log_odds, read_predictions
@@ -120,10 +120,10 @@ def _takes_texts(model: Any) -> bool:
         return all(_is_vectorizer(part) or _takes_texts(part) for _, part in model.transformer_list)
     calibrated = getattr(model, "calibrated_classifiers_", None)
     members = (
-        getattr(model, "estimators_", None) if calibrated is None else [one.estimator for one in calibrated]
+        getattr(model, "estimators_", None) if calibrated is None else [part.estimator for part in calibrated]
     )
     members = [getattr(model, "estimator_", None)] if members is None else list(members)
-    return bool(members) and all(one is not None and _takes_texts(one) for one in members)
+    return bool(members) and all(member is not None and _takes_texts(member) for member in members)
 
 
 def texts_in(X: Any) -> list[str]:
@@ -154,16 +154,18 @@ def explain_texts(
     last column."""
     documents = texts_in(X)
     counts = [Counter(word for word in texts.words(text) if texts.known(word)) for text in documents]
-    columns = list(dict.fromkeys(word for own in counts for word in own))
+    columns = list(dict.fromkeys(word for counted in counts for word in counted))
     players = _players(columns, groups)
     place = {name: k for k, (name, _) in enumerate(players)}
-    found: list[tuple[Imported, Explanation | None]] = []
-    for text, own in zip(documents, counts):
-        imported = texts.imported(text, list(own))
-        here = {name: [str(word) for word in words if word in own] for name, words in (groups or {}).items()}
-        here = {name: words for name, words in here.items() if words}
-        found.append((imported, explain_one(imported, here or None) if own else None))
-    return _put_together(texts, documents, counts, columns, players, place, found, output_names)
+    explained: list[tuple[Imported, Explanation | None]] = []
+    for text, counted in zip(documents, counts):
+        imported = texts.imported(text, list(counted))
+        own_groups = {
+            name: [str(word) for word in words if word in counted] for name, words in (groups or {}).items()
+        }
+        own_groups = {name: words for name, words in own_groups.items() if words}
+        explained.append((imported, explain_one(imported, own_groups or None) if counted else None))
+    return _put_together(texts, documents, counts, columns, players, place, explained, output_names)
 
 
 def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> list[tuple[str, list[int]]]:
@@ -185,40 +187,46 @@ def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> 
     return list(players.items())
 
 
-def _put_together(texts, documents, counts, columns, players, place, found, output_names) -> Explanation:
+def _put_together(texts, documents, counts, columns, players, place, explained, output_names) -> Explanation:
     n = len(documents)
-    alone = [None if own is None else own._core for _, own in found]
-    some = next((own for own in alone if own is not None), None)
-    if some is not None and some.subsets is not None:
+    cores = [None if explanation is None else explanation._core for _, explanation in explained]
+    first_core = next((core for core in cores if core is not None), None)
+    if first_core is not None and first_core.subsets is not None:
         raise ValueError(
             "of texts each word has a value, and sets of words have none: ask for an index of features alone"
         )
     # A text without known words is worth what the empty one is.
-    empty = [None if own is not None else _outputs(imported) for (imported, _), own in zip(found, alone)]
-    sizes = [np.size(e) if own is None else len(own.output_names) for own, e in zip(alone, empty)]  # type: ignore[arg-type]
+    empty = [
+        None if core is not None else _outputs(imported) for (imported, _), core in zip(explained, cores)
+    ]
+    sizes = [np.size(e) if core is None else len(core.output_names) for core, e in zip(cores, empty)]  # type: ignore[arg-type]
     m = max(sizes, default=len(output_names or []))
     values, errors = np.zeros((n, len(players), m)), np.zeros((n, len(players), m))
     base, predictions, bound = np.zeros((n, m)), np.zeros((n, m)), np.zeros((n, m))
-    for i, ((imported, _), own) in enumerate(zip(found, alone)):
-        if own is None:
+    for i, ((imported, _), core) in enumerate(zip(explained, cores)):
+        if core is None:
             base[i] = predictions[i] = empty[i]
             continue
-        at = [place[name] for name, _ in own.sets]
-        values[i, at], base[i], predictions[i] = own.values[0], own.base_values[0], own.predictions[0]
-        if own.bound is not None:
-            bound[i] = own.bound[0] + (0.0 if imported.left_out is None else imported.left_out)
-        if own.std_error is not None:
-            errors[i, at] = own.std_error[0]
-    samplings = [own.sampling for own in alone if own is not None and own.sampling is not None]
+        positions = [place[name] for name, _ in core.sets]
+        values[i, positions], base[i], predictions[i] = (
+            core.values[0],
+            core.base_values[0],
+            core.predictions[0],
+        )
+        if core.bound is not None:
+            bound[i] = core.bound[0] + (0.0 if imported.left_out is None else imported.left_out)
+        if core.std_error is not None:
+            errors[i, positions] = core.std_error[0]
+    samplings = [core.sampling for core in cores if core is not None and core.sampling is not None]
     run = {"riesz": _core.__version__}
     if samplings:
-        reasons = (str(imported.refusal) for imported, _ in found if imported.refusal is not None)
+        reasons = (str(imported.refusal) for imported, _ in explained if imported.refusal is not None)
         run["estimated because"] = texts.reason or next(reasons, "")
-    names = output_names or found[0][0].output_names if found else output_names
+    names = output_names or explained[0][0].output_names if explained else output_names
     data = np.empty((n, len(columns) + 1), dtype=object)
-    for i, own in enumerate(counts):
-        data[i, :-1], data[i, -1] = [float(own[word]) for word in columns], documents[i]
-    return _of(
+    for i, core in enumerate(counts):
+        data[i, :-1], data[i, -1] = [float(core[word]) for word in columns], documents[i]
+    return _explanation_from(
         values=values,
         base_values=base,
         predictions=predictions,
@@ -230,7 +238,7 @@ def _put_together(texts, documents, counts, columns, players, place, found, outp
         covariance=None,
         sure_by=None,
         players=players,
-        index="shapley" if some is None else some.index,
+        index="shapley" if first_core is None else first_core.index,
         row_numbers=np.arange(n),
         data=data,
         column_names=[*columns, "text" if "text" not in columns else "the text"],
@@ -245,7 +253,7 @@ def _put_together(texts, documents, counts, columns, players, place, found, outp
 
 
 def _outputs(imported: Imported) -> np.ndarray:
-    """What the model says of a text that has no words."""
+    """The answer of the model for a text without words."""
     assert imported.function is not None
     return np.asarray(imported.function(np.zeros((1, 0))), dtype=np.float64).ravel()
 
@@ -284,15 +292,19 @@ class _Vectorized:
         self.kind = " → ".join(type(step).__name__ for step in steps)
         self.reason: UnsupportedModelError | None = None
         if probabilities or link == "logit":
-            what = "log-odds of the probabilities" if link == "logit" else "probabilities (predict_proba)"
+            description = (
+                "log-odds of the probabilities" if link == "logit" else "probabilities (predict_proba)"
+            )
             if not hasattr(self.last, "predict_proba"):
-                asked = "link='logit'" if link == "logit" else "probabilities = True"
+                option = "link='logit'" if link == "logit" else "probabilities = True"
                 raise (TypeError if link == "logit" else ValueError)(
-                    f"{asked}: a {type(self.last).__name__} has no predict_proba"
+                    f"{option}: a {type(self.last).__name__} has no predict_proba"
                 )
             function = log_odds(self.last) if link == "logit" else self.last.predict_proba
             self.reason = UnsupportedModelError("probabilities are no expansion")
-            self.read = Imported([], what, [], self.kind, class_names(self.last), function, self.reason)
+            self.read = Imported(
+                [], description, [], self.kind, class_names(self.last), function, self.reason
+            )
         try:
             self.read.readable()
             self.owner_of = self._column_owners()
@@ -307,9 +319,9 @@ class _Vectorized:
     def _column_owners(self) -> list[int]:
         """The column of the vectoriser that each column of the model is made of."""
         middle, width = list(self.middle), self._width()
-        last: Any = middle[-1] if middle else None
-        if type(last).__name__ in ("TfidfTransformer", "Normalizer") and last.norm is not None:
-            self.length = last.norm if self.length is None else "several"
+        final_step: Any = middle[-1] if middle else None
+        if type(final_step).__name__ in ("TfidfTransformer", "Normalizer") and final_step.norm is not None:
+            self.length = final_step.norm if self.length is None else "several"
             middle.pop()
         if self.length not in (None, "l2") or self.length == "l2" and not self._is_linear():
             raise UnsupportedModelError(
@@ -323,11 +335,11 @@ class _Vectorized:
                 f"rows are scaled to length 1 and pass through {type(steps[0]).__name__}, too: values "
                 "are exact where the scaling is the only step between the counts of words and the model"
             )
-        found = list(range(width))
+        owner_of_column = list(range(width))
         for step in steps:
-            own = owners(step, len(found), type(step).__name__)
-            found = [found[j] if isinstance(j, int) else -1 for j in own]
-        return found
+            step_owners = owners(step, len(owner_of_column), type(step).__name__)
+            owner_of_column = [owner_of_column[j] if isinstance(j, int) else -1 for j in step_owners]
+        return owner_of_column
 
     def _width(self) -> int:
         return len(self.vocabulary) if self.vocabulary is not None else int(self.vectorizer.n_features)
@@ -351,10 +363,10 @@ class _Vectorized:
         terms = [term for term in self.analyze(text) if term in place]
 
         def of_presence(rows: Any) -> np.ndarray:
-            there = as_cells(rows) != 0
+            present = as_cells(rows) != 0
             parts = []
-            for k in range(0, len(there), AT_ONCE):
-                documents = [[term for term in terms if own[place[term]]] for own in there[k : k + AT_ONCE]]
+            for k in range(0, len(present), AT_ONCE):
+                documents = [[term for term in terms if row[place[term]]] for row in present[k : k + AT_ONCE]]
                 answer = np.asarray(function(self._rows(documents)), dtype=np.float64)
                 parts.append(answer.reshape(len(documents), -1))
             return np.concatenate(parts)
@@ -387,13 +399,15 @@ class _Vectorized:
         larger than the slopes' Euclidean norm, by the inequality of Cauchy and Schwarz, and a value is a mean
         of differences of two."""
         slopes = np.hstack(
-            [own[0].expansion._core.points.T @ own[0].expansion._core.coef for own in self.read.blocks]
+            [block[0].expansion._core.points.T @ block[0].expansion._core.coef for block in self.read.blocks]
         )
         return 2.0 * ROOT_ERROR * np.linalg.norm(slopes, axis=0)
 
     def _blocks(self, terms: list[str], words: list[str]) -> list[Block]:
         """The model of the text as expansions over which words are there."""
-        full, empty = (as_cells(self._rows([own])).ravel().astype(np.float64) for own in (terms, []))
+        full, empty = (
+            as_cells(self._rows([words_of_text])).ravel().astype(np.float64) for words_of_text in (terms, [])
+        )
         varying = np.flatnonzero(full != empty)
         if self.vocabulary is not None:
             word_of = {self.vocabulary[word]: k for k, word in enumerate(words)}
@@ -402,15 +416,16 @@ class _Vectorized:
             word_of = {int(column): k for k, column in enumerate(columns)}
             if len(word_of) < len(words):
                 raise UnsupportedModelError("words of the text share a column of the HashingVectorizer")
-        own = [word_of[self.owner_of[j]] for j in varying]
+        word_of_column = [word_of[self.owner_of[j]] for j in varying]
         if self.length == "l2":
             return [
                 [part]
                 for (read,) in self.read.blocks
-                for part in _scaled_linear(read, full[varying], varying, own)
+                for part in _scaled_linear(read, full[varying], varying, word_of_column)
             ]
         return [
-            [_restricted(part, full, empty, varying, own) for part in block] for block in self.read.blocks
+            [_restricted(part, full, empty, varying, word_of_column) for part in block]
+            for block in self.read.blocks
         ]
 
 
@@ -424,7 +439,9 @@ def _factors(part: Part) -> list[tuple[str, list[int], dict[str, list[float]]]]:
     return [(kind, columns, dict(values)) for kind, columns, values in terms[0][1]]
 
 
-def _restricted(part: Part, full: np.ndarray, empty: np.ndarray, varying: np.ndarray, own: list[int]) -> Part:
+def _restricted(
+    part: Part, full: np.ndarray, empty: np.ndarray, varying: np.ndarray, word_of_column: list[int]
+) -> Part:
     """An expansion over the columns that words of the text change, where all others are as in the empty
     text."""
     if part.transform is not None:
@@ -449,8 +466,8 @@ def _restricted(part: Part, full: np.ndarray, empty: np.ndarray, varying: np.nda
         kernel, points[:, varying], coef, intercept, feature_names=names, output_names=core.output_names
     )
     low, high = empty[varying], full[varying]
-    transform = lambda rows: np.where(as_cells(rows)[:, own] != 0, high, low)
-    return Part(made, own, transform, has_rows=False, card=part.card)
+    transform = lambda rows: np.where(as_cells(rows)[:, word_of_column] != 0, high, low)
+    return Part(made, word_of_column, transform, has_rows=False, card=part.card)
 
 
 def _restricted_factor(
@@ -463,7 +480,7 @@ def _restricted_factor(
 ) -> tuple[rk.Kernel, np.ndarray, np.ndarray | None]:
     """A factor over some columns, what the others multiply each point by, and for a linear one what they
     add."""
-    one = np.ones(len(points))
+    unit_factors = np.ones(len(points))
     by_column = lambda name: np.broadcast_to(np.asarray(values[name], dtype=float), (points.shape[1],))
     if kind in ("rbf", "laplacian"):
         scales = by_column("length_scale" if "length_scale" in values else "lengthscale")
@@ -476,19 +493,19 @@ def _restricted_factor(
         if name in values
     )
     if plain and kind == "linear":
-        return rk.Linear(), one, points[:, fixed] @ empty[fixed]
+        return rk.Linear(), unit_factors, points[:, fixed] @ empty[fixed]
     if plain and kind == "exponential_dot_product":
         gamma = values["gamma"][0]
         return rk.ExponentialDotProduct(gamma=gamma), np.exp(gamma * (points[:, fixed] @ empty[fixed])), None
     if plain and kind == "polynomial" and not empty[fixed].any():
         degree, gamma, coef0 = int(values["degree"][0]), values["gamma"][0], values["coef0"][0]
-        return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0), one, None
+        return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0), unit_factors, None
     raise UnsupportedModelError(
         f"the kernel behind the vectoriser is {kind}, of whose words there are no exact values"
     )
 
 
-def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, own: list[int]) -> list[Part]:
+def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, word_of_column: list[int]) -> list[Part]:
     """A linear model of rows that are scaled to length 1, one part an output, where the text's row has these
     cells."""
     core = part.expansion._core
@@ -506,12 +523,14 @@ def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, own: list[i
     kernel = rk.Linear(columns=list(range(width))) * rk.ExponentialDotProduct(
         columns=list(range(width, 2 * width))
     )
-    transform = lambda rows: np.tile((as_cells(rows)[:, own] != 0).astype(np.float64), (1, 2))
+    transform = lambda rows: np.tile((as_cells(rows)[:, word_of_column] != 0).astype(np.float64), (1, 2))
     parts = []
     for output, name in enumerate(core.output_names):
         points = np.hstack([np.tile(slopes[:, output] * row, (len(rates), 1)), -np.outer(rates, row**2)])
         made = Expansion(kernel, points, weights, core.intercept[output], output_names=[name])
-        parts.append(Part(made, [*own, *own], transform, has_rows=False, card=part.card))
+        parts.append(
+            Part(made, [*word_of_column, *word_of_column], transform, has_rows=False, card=part.card)
+        )
     return parts
 
 
@@ -526,7 +545,7 @@ def _is_over_texts(model: Any) -> bool:
     process = getattr(model, "base_estimator_", model)
     process = getattr(process, "estimators_", [process])[0] if not hasattr(process, "X_train_") else process
     rows = getattr(process, "X_train_", None)
-    return rows is not None and np.ndim(rows) == 1 and all(isinstance(one, str) for one in rows)
+    return rows is not None and np.ndim(rows) == 1 and all(isinstance(text, str) for text in rows)
 
 
 def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
@@ -546,11 +565,11 @@ def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
         pieces = re.split(r"(\w+)", text)
         place = {word: k for k, word in enumerate(words)}
 
-        def without(there: np.ndarray) -> str:
-            kept = "".join(piece for piece in pieces if piece not in place or there[place[piece]])
-            return text if there.all() else re.sub(r"\s+", " ", kept).strip()
+        def without_words(present: np.ndarray) -> str:
+            kept = "".join(piece for piece in pieces if piece not in place or present[place[piece]])
+            return text if present.all() else re.sub(r"\s+", " ", kept).strip()
 
-        of_presence = lambda rows: function([without(own) for own in as_cells(rows) != 0])
+        of_presence = lambda rows: function([without_words(row) for row in as_cells(rows) != 0])
         return Imported([], explained, list(words), kind, list(read.output_names), of_presence, reason)
 
     return Texts(pattern.findall, lambda word: True, imported, kind, explained, str(reason))

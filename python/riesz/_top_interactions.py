@@ -46,9 +46,9 @@ class TopInteractions:
         import pandas as pd
 
         m = len(self.output_names)
-        bounds, others = (own.reshape(len(self), m) for own in (self.bound, self.left_out))
+        bounds, left_out = (array.reshape(len(self), m) for array in (self.bound, self.left_out))
         lines = [
-            (row, self.output_names[o], rank, *pair, bounds[row, o], others[row, o])
+            (row, self.output_names[o], rank, *pair, bounds[row, o], left_out[row, o])
             for row in range(len(self))
             for o in range(m)
             for rank, pair in enumerate(self.pairs(row, o), 1)

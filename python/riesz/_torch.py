@@ -73,9 +73,9 @@ def _answer(model: Any, rows: Any) -> np.ndarray:
     elif hasattr(model, "models") and _is_from(model, "gpytorch.models."):
         return np.column_stack([_answer(member, rows) for member in model.models])
     else:
-        found = model(rows)
-        mean = found if isinstance(found, torch.Tensor) else found.mean
-        if mean.ndim == 2 and _is_from(model, "gpytorch.models.") and len(found.event_shape) == 1:
+        output = model(rows)
+        mean = output if isinstance(output, torch.Tensor) else output.mean
+        if mean.ndim == 2 and _is_from(model, "gpytorch.models.") and len(output.event_shape) == 1:
             # A batch of processes, one an output.
             mean = mean.mT
     answer = mean.detach().cpu().double().numpy()

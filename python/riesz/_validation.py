@@ -1,4 +1,4 @@
-"""What users hand in as rows, as a plain array and names."""
+"""The rows that users pass, as a plain array with names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from . import _core
 
 
-def collected(X: Any, what: str = "X") -> Any:
+def collected(X: Any, label: str = "X") -> Any:
     """The rows of a query that has not run yet (polars' ``LazyFrame``); anything else as it is, but for
     masked arrays, whose masks numpy's functions forget."""
     if np.ma.is_masked(X):
         raise ValueError(
-            f"{what} has masked cells, which would be taken for numbers: fill them in, or leave their rows "
+            f"{label} has masked cells, which would be taken for numbers: fill them in, or leave their rows "
             "out"
         )
     return X.collect() if type(X).__name__ == "LazyFrame" else X
@@ -33,14 +33,14 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "tocsr") and hasattr(X, "toarray")
 
 
-def dense(X: Any, what: str = "X") -> Any:
+def dense(X: Any, label: str = "X") -> Any:
     """A sparse matrix as an array, unless that takes too much memory; anything else as it is."""
     if not hasattr(X, "toarray"):
         return X
     rows, columns = X.shape
     if 8 * rows * columns > MAX_DENSE_BYTES:
         raise ValueError(
-            f"{what} is a sparse matrix of {rows} rows and {columns} columns, which take "
+            f"{label} is a sparse matrix of {rows} rows and {columns} columns, which take "
             f"{8e-9 * rows * columns:.1f} GB as an array, and at most {1e-9 * MAX_DENSE_BYTES:.0f} GB are "
             "taken: "
             "give fewer rows at a time, or fewer columns"
@@ -66,30 +66,35 @@ def names_of(X: Any) -> list[str] | None:
 def picked(X: Any, names: Sequence[str]) -> Any:
     """The columns of a data frame that are called ``names``, in this order, whatever others it has; arrays,
     and frames that lack some of them, as they are."""
-    given = names_of(X)
-    if given is None or given == list(names) or len(set(given)) != len(given) or not set(names) <= set(given):
+    names_of_rows = names_of(X)
+    if (
+        names_of_rows is None
+        or names_of_rows == list(names)
+        or len(set(names_of_rows)) != len(names_of_rows)
+        or not set(names) <= set(names_of_rows)
+    ):
         return X
-    return X[[X.columns[given.index(name)] for name in names]]
+    return X[[X.columns[names_of_rows.index(name)] for name in names]]
 
 
-def as_cells(X: Any, what: str = "X") -> np.ndarray:
+def as_cells(X: Any, label: str = "X") -> np.ndarray:
     """Rows as they are, of any type, as an array with two dimensions."""
     if hasattr(X, "toarray"):
-        X = dense(X, what)
+        X = dense(X, label)
     elif _is_nullable(X):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     elif hasattr(X, "to_numpy"):
         X = X.to_numpy()
-    cells = np.asarray(collected(X, what))
+    cells = np.asarray(collected(X, label))
     if cells.ndim == 0:
         kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
         raise ValueError(
-            f"{what} is a {kind}: give an array or data frame of rows, as the data that a shap masker was "
+            f"{label} is a {kind}: give an array or data frame of rows, as the data that a shap masker was "
             "made of"
         )
     if cells.ndim != 2:
         hint = "give [row] for a single row" if cells.ndim == 1 else "rows and columns are needed"
-        raise ValueError(f"{what} has {cells.ndim} dimension(s), but two are needed: {hint}")
+        raise ValueError(f"{label} has {cells.ndim} dimension(s), but two are needed: {hint}")
     return cells
 
 
@@ -100,17 +105,17 @@ def _is_nullable(X: Any) -> bool:
     return any(hasattr(t, "na_value") for t in types) and all(t.kind in "iuf" for t in types)
 
 
-def check_columns(X: Any, names: Sequence[str], what: str = "X", owner: str = "model") -> None:
+def check_columns(X: Any, names: Sequence[str], label: str = "X", owner: str = "model") -> None:
     """Refuses rows that have not as many columns as ``names``, or others where they and ``names`` are
     named."""
-    shape, given = np.shape(X), names_of(X)
-    width = shape[1] if len(shape) == 2 else as_cells(X, what).shape[1]
+    shape, names_of_rows = np.shape(X), names_of(X)
+    width = shape[1] if len(shape) == 2 else as_cells(X, label).shape[1]
     if width != len(names):
-        raise ValueError(f"{what} has {width} columns, but the {owner} has {len(names)}: {_listed(names)}")
-    if given is not None and given != list(names) and not is_numbered(names):
+        raise ValueError(f"{label} has {width} columns, but the {owner} has {len(names)}: {_listed(names)}")
+    if names_of_rows is not None and names_of_rows != list(names) and not is_numbered(names):
         expected = "the model was fitted on" if owner == "model" else f"the {owner} has"
         raise ValueError(
-            f"the columns of {what} are {_listed(given)}, but {expected} {_listed(names)}: "
+            f"the columns of {label} are {_listed(names_of_rows)}, but {expected} {_listed(names)}: "
             "give the same columns in the same order"
         )
 
@@ -118,7 +123,7 @@ def check_columns(X: Any, names: Sequence[str], what: str = "X", owner: str = "m
 def as_numbers(
     X: Any,
     names: Sequence[str],
-    what: str = "X",
+    label: str = "X",
     levels: Sequence[Sequence[str] | None] | None = None,
     takes_unseen: bool = False,
     units: Sequence[str | None] | None = None,
@@ -126,14 +131,14 @@ def as_numbers(
     """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these,
     of which the last is that of all cells that are none of the others if the model ``takes_unseen``
     levels."""
-    check_columns(X, names, what)
-    given, cells = names_of(X), as_cells(X, what)
-    if units is not None and given is not None:
-        check_units(cells, names, units, levels or [None] * len(names), what)
+    check_columns(X, names, label)
+    names_of_rows, cells = names_of(X), as_cells(X, label)
+    if units is not None and names_of_rows is not None:
+        check_units(cells, names, units, levels or [None] * len(names), label)
     if np.iscomplexobj(cells):
-        raise ValueError(f"{what} holds complex numbers: give real ones")
+        raise ValueError(f"{label} holds complex numbers: give real ones")
     codes = {
-        j: _codes(cells[:, j], known, names[j], what, takes_unseen)
+        j: _codes(cells[:, j], known, names[j], label, takes_unseen)
         for j, known in enumerate(levels or [])
         if known is not None
     }
@@ -141,23 +146,23 @@ def as_numbers(
         cells = cells.astype(object)
         for j, numbers in codes.items():
             cells[:, j] = numbers
-    if cells.dtype.kind == "O" and given is not None:
+    if cells.dtype.kind == "O" and names_of_rows is not None:
         cells = np.stack([numbers_of_text(cells[:, j]) for j in range(cells.shape[1])], axis=1)
     try:
         numbers = np.ascontiguousarray(cells, dtype=np.float64)
     except (TypeError, ValueError):
-        for j, name in enumerate(names if given is None else given):
+        for j, name in enumerate(names if names_of_rows is None else names_of_rows):
             try:
                 np.asarray(cells[:, j], dtype=np.float64)
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"column '{name}' of {what} holds values that are not numbers: encode it, "
+                    f"column '{name}' of {label} holds values that are not numbers: encode it, "
                     "in a Pipeline if the explanation is to be in this column's own values"
                 ) from None
         raise
     if not np.isfinite(numbers).all():
         i, j = np.argwhere(~np.isfinite(numbers))[0]
-        raise _missing(what, numbers[i, j], i, names[j])
+        raise _missing(label, numbers[i, j], i, names[j])
     return numbers
 
 
@@ -166,7 +171,7 @@ def check_units(
     names: Sequence[str],
     units: Sequence[str | None],
     levels: Sequence[Sequence[str] | None],
-    what: str,
+    label: str,
 ) -> None:
     """Refuses numbers whose unit is not the one of a model's training data, and warns of numbers without
     it."""
@@ -175,10 +180,10 @@ def check_units(
         is_text = cells.dtype.kind == "O" and any(isinstance(cell, (str, bytes)) for cell in column)
         if levels[j] is not None or not is_text and expected is None:
             continue
-        unit = _core.column_unit(name, what, as_core_cells(column)) if is_text else None
+        unit = _core.column_unit(name, label, as_core_cells(column)) if is_text else None
         if unit is None and expected is not None:
             warnings.warn(
-                f"column '{name}' of {what} has numbers without a unit, which are taken for {expected}, "
+                f"column '{name}' of {label} has numbers without a unit, which are taken for {expected}, "
                 "as in the model's training data",
                 UserWarning,
                 stacklevel=5,
@@ -186,24 +191,24 @@ def check_units(
         elif unit != expected and not (unit and expected and _core.same_unit(unit, expected)):
             trained = "numbers without a unit" if expected is None else f"numbers in {expected}"
             raise ValueError(
-                f"column '{name}' of {what} has numbers in {unit}, and the model was fitted to {trained}: "
+                f"column '{name}' of {label} has numbers in {unit}, and the model was fitted to {trained}: "
                 "convert them"
             )
 
 
 def as_core_cells(cells: Any) -> list[str | float | None]:
     """Cells as the core takes them: texts, numbers, and ``None`` for missing ones."""
-    found: list[str | float | None] = []
+    converted: list[str | float | None] = []
     for cell in cells:
         if is_missing(cell):
-            found.append(None)
+            converted.append(None)
         elif isinstance(cell, (int, float, np.number)) and not isinstance(cell, (bool, np.bool_)):
             # A whole number that doubles do not hold keeps its digits.
-            whole = isinstance(cell, (int, np.integer)) and abs(int(cell)) > 2**53
-            found.append(str(cell) if whole else float(cell))
+            is_long = isinstance(cell, (int, np.integer)) and abs(int(cell)) > 2**53
+            converted.append(str(cell) if is_long else float(cell))
         else:
-            found.append(cell.decode() if isinstance(cell, bytes) else str(cell))
-    return found
+            converted.append(cell.decode() if isinstance(cell, bytes) else str(cell))
+    return converted
 
 
 def numbers_of_text(cells: np.ndarray) -> np.ndarray:
@@ -225,31 +230,31 @@ def is_missing(cell: Any) -> bool:
     return cell is None or type(cell).__name__ in ("NAType", "NaTType")
 
 
-def _missing(what: str, cell: Any, row: int, name: str) -> ValueError:
+def _missing(label: str, cell: Any, row: int, name: str) -> ValueError:
     return ValueError(
-        f"{what} is {cell} in row {row} (from 0) of column '{name}': fill the value in or remove the row"
+        f"{label} is {cell} in row {row} (from 0) of column '{name}': fill the value in or remove the row"
     )
 
 
-def _codes(cells: np.ndarray, levels: Sequence[str], name: str, what: str, takes_unseen: bool) -> np.ndarray:
+def _codes(cells: np.ndarray, levels: Sequence[str], name: str, label: str, takes_unseen: bool) -> np.ndarray:
     """Cells as codes of levels, which texts name and numbers equal, as on the command line."""
     for i, cell in enumerate(cells):
         if is_missing(cell):
-            raise _missing(what, cell, i, name)
+            raise _missing(label, cell, i, name)
     spelled = [_spelled(cell, levels) for cell in cells]
     distinct = list(dict.fromkeys(spelled))
     # The last one is nobody's own.
     known = list(levels)[:-1] if takes_unseen else list(levels)
     codes = dict(zip(distinct, _core.codes(known, distinct)))
-    for i, one in enumerate(spelled):
-        if codes[one] is None and not takes_unseen:
+    for i, text in enumerate(spelled):
+        if codes[text] is None and not takes_unseen:
             raise ValueError(
-                f"{what} is '{cells[i]}' in row {i} (from 0) of column '{name}', which the model has not "
+                f"{label} is '{cells[i]}' in row {i} (from 0) of column '{name}', which the model has not "
                 "seen; "
                 f"it knows: {_listed(levels)}; Expansion.with_unseen() takes it for none of these"
             )
     return np.array(
-        [len(levels) - 1 if (code := codes[one]) is None else code for one in spelled], dtype=np.float64
+        [len(levels) - 1 if (code := codes[text]) is None else code for text in spelled], dtype=np.float64
     )
 
 

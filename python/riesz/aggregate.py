@@ -30,7 +30,7 @@ from . import _core
 from . import kernels as rk
 from ._aggregate_fit import Component, LeftOut, left_out
 from ._bags import (
-    Asked,
+    ColumnRoles,
     Members,
     Tables,
     check_choices,
@@ -258,15 +258,15 @@ class AggregateGaussianProcess(Downscaled):
                 f"{name} = {value!r} with exact_totals = True: only targets of rows of their own, without "
                 "errors, are met exactly"
             )
-        asked = Asked(bag, weight, target, se, total, mediators, features, row, choices=self.columns)
+        roles = ColumnRoles(bag, weight, target, se, total, mediators, features, row, choices=self.columns)
         sums = self.aggregate == "sum"
-        tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
+        tables = read_tables(rows, bags, roles, self.operator, sums, bool(drop_unmatched))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        given = tables.given(sums)
-        notes, points = list(tables.notes), self._points(tables, given)
-        if self.operator == "auto" and given.hardly_matched is not None:
-            notes.append(given.hardly_matched)
-        if sums and given.look_like_means:
+        aggregates = tables.to_core(sums)
+        notes, points = list(tables.notes), self._points(tables, aggregates)
+        if self.operator == "auto" and aggregates.hardly_matched is not None:
+            notes.append(aggregates.hardly_matched)
+        if sums and aggregates.look_like_means:
             notes.append(
                 "aggregate = 'sum', but targets do not grow with the weights of their rows, as sums do: are "
                 "they means?"
@@ -280,20 +280,24 @@ class AggregateGaussianProcess(Downscaled):
         start, tune = self._start(tables), self.optimizer is not None
         if points is None:
             draws = self._draws(len(tables.values))
-            found = _core.fit_aggregates(start, given, tune, draws, seed)
+            fitted = _core.fit_aggregates(start, aggregates, tune, draws, seed)
         else:
-            found = _core.fit_sparse_aggregates(start, given, points, tune, seed)
-        self._keep(found, tables, asked)
+            fitted = _core.fit_sparse_aggregates(start, aggregates, points, tune, seed)
+        self._keep(fitted, tables, roles)
         if self.exact_totals:
-            self._check_met(given)
-        far = [] if found.mediation is None else [tables.targets[t] for t in given.far(found.mediation[0])]
+            self._check_met(aggregates)
+        far = (
+            []
+            if fitted.mediation is None
+            else [tables.targets[t] for t in aggregates.far(fitted.mediation[0])]
+        )
         if far:
-            where = (
+            remark = (
                 f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
             )
-            notes.append(f"{where}: of these little is known")
-        notes += rough(found.effective)
-        self.warnings_ = warned(self, notes, found.warnings)
+            notes.append(f"{remark}: of these little is known")
+        notes += rough(fitted.effective)
+        self.warnings_ = warned(self, notes, fitted.warnings)
         return self
 
     def _check(self) -> None:
@@ -329,7 +333,7 @@ class AggregateGaussianProcess(Downscaled):
                 if value != allowed:
                     raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {why}")
         if self.exact_totals:
-            without = [
+            fixed = [
                 ("alpha", self.alpha, self.alpha == 0.03, "targets have no noise"),
                 ("row_noise", self.row_noise, self.row_noise in ("auto", 0), "rows have no noise"),
                 ("inducing", self.inducing, self.inducing is None, "points do not meet totals"),
@@ -341,14 +345,14 @@ class AggregateGaussianProcess(Downscaled):
                     "only targets of rows of their own are met exactly",
                 ),
             ]
-            for name, value, is_default, why in without:
+            for name, value, is_default, why in fixed:
                 if not is_default:
                     raise ValueError(f"{name} = {value!r} with exact_totals = True: {why}, so leave it out")
         check_optimizer(self.optimizer)
 
-    def _check_met(self, given: _core.Aggregates) -> None:
+    def _check_met(self, aggregates: _core.Aggregates) -> None:
         """Refuses totals that are not met but for rounding."""
-        unmet = given.unmet((self._targets - self.residual_).tolist())
+        unmet = aggregates.unmet((self._targets - self.residual_).tolist())
         if unmet is not None:
             raise ValueError(
                 "exact_totals = True: no map that this kernel can tell meets the target of bag "
@@ -358,7 +362,7 @@ class AggregateGaussianProcess(Downscaled):
             )
 
     def _draws(self, targets: int) -> int | None:
-        """How many draws of hyper-parameters, if any."""
+        """The number of draws of hyperparameters, if any."""
         why = None
         if self.published or self.operator == "pseudo":
             why = (
@@ -366,20 +370,20 @@ class AggregateGaussianProcess(Downscaled):
             )
         return draws_of(self.average, targets, self.optimizer, why)
 
-    def _points(self, tables: Tables, given: _core.Aggregates) -> Any:
+    def _points(self, tables: Tables, aggregates: _core.Aggregates) -> Any:
         """Inducing points, or how many; ``None`` for none."""
         if self.operator in _REGRESSIONS:
             if self.inducing is not None:
                 raise ValueError(f"operator = {self.operator!r} learns exactly: leave inducing out")
             return None
-        if self.exact_totals or (self.inducing is None and given.usual_points is None):
+        if self.exact_totals or (self.inducing is None and aggregates.usual_points is None):
             return None
         if self.average not in (False, "auto"):
             raise ValueError(
                 f"average = {self.average!r}: fits through inducing points are not averaged: average=False"
             )
         if self.inducing is None:
-            return given.usual_points
+            return aggregates.usual_points
         return points_of(self.inducing, tables)
 
     def _start(self, tables: Tables) -> dict[str, Any]:
@@ -412,17 +416,17 @@ class AggregateGaussianProcess(Downscaled):
             self.mediator_examples == "rows",
         )
 
-    def _keep(self, found: _core.FittedAggregates, tables: Tables, asked: Asked) -> None:
-        best = Component.of(found.best)
-        self._learnt(best, [Component.of(part) for part in found.parts], tables, asked)
+    def _keep(self, fitted: _core.FittedAggregates, tables: Tables, roles: ColumnRoles) -> None:
+        best = Component.from_core(fitted.best)
+        self._learnt(best, [Component.from_core(part) for part in fitted.parts], tables, roles)
         self._row, self._bag, self._weight = np.array(tables.row), np.array(tables.bag), tables.weight
-        self.noise_, self.row_noise_, self.mediation_noise_ = found.noise
+        self.noise_, self.row_noise_, self.mediation_noise_ = fitted.noise
         self.mediator_kernel_, self.mediator_ridge_ = None, None
-        if found.mediation is not None and tables.mediators is not None:
-            self.mediator_kernel_ = rk._from_json(found.mediation[0], tables.mediators[0].names)
-            self.mediator_ridge_ = found.mediation[1]
-        self.log_marginal_likelihood_value_ = found.log_marginal_likelihood
-        self.effective_draws_ = found.effective
+        if fitted.mediation is not None and tables.mediators is not None:
+            self.mediator_kernel_ = rk._from_json(fitted.mediation[0], tables.mediators[0].names)
+            self.mediator_ridge_ = fitted.mediation[1]
+        self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
+        self.effective_draws_ = fitted.effective
         self.residual_ = tables.values - sum(part.weight * part.fitted for part in self._parts)
         self.left_out_ = left_out(self._parts, tables)
 
@@ -455,19 +459,24 @@ class AggregateGaussianProcess(Downscaled):
             members, names = self._members(rows, bag, weight)
             cells = self.expansion_._rows(members.rows, "rows")
             weights = self._weights_of(members, names, self._explains_means())
-            found = [
+            sums = [
                 _core.predict_sums(part.expansion._core, cells, *weights, len(names)) for part in self._parts
             ]
-            means, variances = [own[0][:, 0] for own in found], [own[1][:, 0] ** 2 for own in found]
+            means, variances = (
+                [part_sums[0][:, 0] for part_sums in sums],
+                [part_sums[1][:, 0] ** 2 for part_sums in sums],
+            )
         mean = self._mixed(means)
         if not return_std:
             return mean
-        return mean, np.sqrt(self._mixed([own + (m - mean) ** 2 for own, m in zip(variances, means)]))
+        return mean, np.sqrt(
+            self._mixed([variance + (m - mean) ** 2 for variance, m in zip(variances, means)])
+        )
 
     def _own_bags(self, return_std: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
         if all(part.bags is not None for part in self._parts):
-            own = [part.bags for part in self._parts if part.bags is not None]
-            return [mean for mean, _ in own], [variance for _, variance in own]
+            moments = [part.bags for part in self._parts if part.bags is not None]
+            return [mean for mean, _ in moments], [variance for _, variance in moments]
         if return_std:
             raise ValueError(
                 "a fit through inducing points does not keep its rows: give rows, of whose bags std is wanted"

@@ -88,7 +88,7 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Bridge:
-    """What ties a study to the next."""
+    """The shared columns between a study and the next."""
 
     #: Shared columns that the treatments affect, and that carry their effect.
     mediators: tuple[str, ...]
@@ -105,7 +105,7 @@ class Bridge:
 
 @dataclass(frozen=True, repr=False)
 class Identification:
-    """How an effect across studies follows from what was measured."""
+    """The identification of an effect across studies from the measured variables."""
 
     #: The treatments that affect the outcome when all are set, and those that then do not.
     treatments: tuple[str, ...]
@@ -130,7 +130,7 @@ class Identification:
     assumptions: tuple[str, ...]
     #: Columns that are in no use because the graph does not know them.
     unknown: tuple[str, ...]
-    _says: str = field(compare=False)
+    _text: str = field(compare=False)
     #: With "sequential" the treatments in causal order, each with the covariates that are added before it.
     steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
     #: With "formula" the effect by what was measured, such as ``"P(Y | do(X)) = …"``; else empty.
@@ -139,10 +139,10 @@ class Identification:
     would_help: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self._says}; assumed: {'; '.join(self.assumptions)}"
+        return f"{self._text}; assumed: {'; '.join(self.assumptions)}"
 
     def __repr__(self) -> str:
-        return f"Identification({self._says})"
+        return f"Identification({self._text})"
 
 
 def identify(
@@ -171,10 +171,10 @@ def identify(
     ``steps``. An effect that no adjustment gives, but another formula does, has
     ``how="formula"``. Raises `NotIdentifiedError`, a ``ValueError``, with a path that stays open and what
     would help, if no formula gives it."""
-    return answered(*asked(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
+    return answered(*core_query(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
 
 
-def asked(
+def core_query(
     graph: Any,
     treatment: str | Iterable[str],
     outcome: str,
@@ -188,7 +188,7 @@ def asked(
     ways = {"adjust": adjust is not None, "front_door": front_door is not None, "randomized": randomized}
     if sum(ways.values()) > 1:
         raise ValueError(
-            f"{' and '.join(way for way, given in ways.items() if given)} exclude one another: give one"
+            f"{' and '.join(way for way, is_given in ways.items() if is_given)} exclude one another: give one"
         )
     strategy: Any = "derive"
     if adjust is not None:
@@ -211,13 +211,13 @@ def asked(
 
 def answered(graph: Any, query: str) -> Identification:
     """The answer to what was :func:`asked`."""
-    text, says = _core.identify_effect(graph, query)
+    text, text_of_answer = _core.identify_effect(graph, query)
     answer = json.loads(text)
     if answer.get("identified", True):
-        return _identification(answer, says)
-    found = answer["instrument"]
-    way = None if found is None else Instrument(found["variable"], tuple(found["given"]))
-    raise NotIdentifiedError(says, _hedge(answer["hedge"]), way)
+        return _identification(answer, text_of_answer)
+    record = answer["instrument"]
+    way = None if record is None else Instrument(record["variable"], tuple(record["given"]))
+    raise NotIdentifiedError(text_of_answer, _hedge(answer["hedge"]), way)
 
 
 def effect_formula(
@@ -261,8 +261,8 @@ def instrument(
     Instrument(variable='Z', given=())
     """
     names = None if measured is None else _names(measured)
-    found = _core.find_instrument(graph_text(graph), treatment, outcome, names)
-    return None if found is None else Instrument(found[0], tuple(found[1]))
+    tool = _core.find_instrument(graph_text(graph), treatment, outcome, names)
+    return None if tool is None else Instrument(tool[0], tuple(tool[1]))
 
 
 def sequential_adjustment(
@@ -281,12 +281,12 @@ def sequential_adjustment(
     (('A0', ('L0',)), ('A1', ('L1',)))
     """
     names = None if measured is None else _names(measured)
-    found = _core.find_sequence(graph_text(graph), _names(treatment), outcome, names)
-    return None if found is None else tuple((name, tuple(adjust)) for name, adjust in found)
+    sequence = _core.find_sequence(graph_text(graph), _names(treatment), outcome, names)
+    return None if sequence is None else tuple((name, tuple(adjust)) for name, adjust in sequence)
 
 
 class GraphParts(NamedTuple):
-    """What a graph says."""
+    """The variables and edges of a graph."""
 
     #: In the order in which they are first named.
     variables: tuple[str, ...]
@@ -325,8 +325,8 @@ def open_path(
     return _core.open_path(graph_text(graph), _names(a), _names(b), _names(given))
 
 
-def _names(given: str | Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else [str(name) for name in given]
+def _names(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else [str(name) for name in names]
 
 
 def _study(key: int | str) -> int:
@@ -341,8 +341,8 @@ def _hedge(answer: dict[str, Any]) -> Hedge:
     return Hedge(tuple(answer["larger"]), tuple(answer["smaller"]), tuple(answer["treatments"]), pairs)
 
 
-def _identification(answer: dict[str, Any], says: str) -> Identification:
-    how = answer["how"]
+def _identification(answer: dict[str, Any], text: str) -> Identification:
+    strategy = answer["how"]
     bridges = (
         Bridge(*(tuple(bridge[part]) for part in ("mediators", "passive", "unused")))
         for bridge in answer["bridges"]
@@ -351,17 +351,17 @@ def _identification(answer: dict[str, Any], says: str) -> Identification:
         treatments=tuple(answer["treatments"]),
         without_effect=tuple(answer["without_effect"]),
         outcome=answer["outcome"],
-        how=how["way"],
-        adjust=tuple(how.get("adjust", how.get("given", ()))),
-        front_door=tuple(how.get("through", ())),
-        others=tuple(tuple(names) for names in how.get("others", ())),
-        listed=how.get("listed", True),
+        how=strategy["way"],
+        adjust=tuple(strategy.get("adjust", strategy.get("given", ()))),
+        front_door=tuple(strategy.get("through", ())),
+        others=tuple(tuple(names) for names in strategy.get("others", ())),
+        listed=strategy.get("listed", True),
         source=answer["source"],
         bridges=tuple(bridges),
         assumptions=tuple(answer["assumptions"]),
         unknown=tuple(answer["unknown"]),
-        _says=says,
-        steps=tuple((step["treatment"], tuple(step["adjust"])) for step in how.get("steps", ())),
-        formula=how.get("formula", ""),
-        would_help=tuple(tuple(names) for names in how.get("would_help", ())),
+        _text=text,
+        steps=tuple((step["treatment"], tuple(step["adjust"])) for step in strategy.get("steps", ())),
+        formula=strategy.get("formula", ""),
+        would_help=tuple(tuple(names) for names in strategy.get("would_help", ())),
     )

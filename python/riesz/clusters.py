@@ -134,12 +134,12 @@ class PreferenceClusters(BaseEstimator):
             raise ValueError(f"method = {self.method!r}: it is one of {', '.join(map(repr, _METHODS))}")
         check_optimizer(self.optimizer)
         text, table = kernel_and_items(items, self.kernel, self.columns)
-        ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
-        met = ended.given(*rows_of(items, duels, len(table[2])))
-        labels, probabilities, bounds, sweeps, alone, stability = _core.cluster_preferences(
+        outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+        core_duels = outcomes.to_core(*rows_of(items, duels, len(table[2])))
+        labels, probabilities, bounds, sweeps, covariate_labels, stability = _core.cluster_preferences(
             text,
             table,
-            met,
+            core_duels,
             self.method,
             None if self.n_clusters is None else _count("n_clusters", self.n_clusters, 1),
             _count("max_clusters", self.max_clusters, 1),
@@ -157,11 +157,11 @@ class PreferenceClusters(BaseEstimator):
         self.bounds_ = dict(bounds)
         self.bound_ = self.bounds_.get(self.n_clusters_)
         self.sweeps_ = np.array(sweeps)
-        self.covariates_labels_ = np.array(alone)
+        self.covariates_labels_ = np.array(covariate_labels)
         self.stability_ = stability
         self.n_features_in_ = table[2].shape[1]
         return self
 
-    def fit_predict(self, items: Any, duels: Any, **ended: Any) -> np.ndarray:
+    def fit_predict(self, items: Any, duels: Any, **fit_arguments: Any) -> np.ndarray:
         """``labels_`` of :meth:`fit`, which takes the same."""
-        return self.fit(items, duels, **ended).labels_
+        return self.fit(items, duels, **fit_arguments).labels_

@@ -32,7 +32,7 @@ from . import _core
 from . import kernels as rk
 from ._aggregate_fit import Component, LeftOut, mixture
 from ._bags import (
-    Asked,
+    ColumnRoles,
     Tables,
     check_choices,
     points_of,
@@ -43,7 +43,7 @@ from ._bags import (
 )
 from ._downscaling_base import Downscaled, draws_of, not_negative, rough
 from ._duel_contexts import _first, check_optimizer
-from ._expansion import Expansion, spread
+from ._expansion import Expansion, deviations_of
 
 __all__ = ["AggregateCountProcess"]
 
@@ -195,13 +195,13 @@ class AggregateCountProcess(Downscaled):
             Of mediated Poisson counts, the column of ``bags`` with the sum of their weights.
         """
         self._check(trials)
-        asked = Asked(bag, weight, target, None, total, mediators, features, row, trials, self.columns)
+        roles = ColumnRoles(bag, weight, target, None, total, mediators, features, row, trials, self.columns)
         sums = self.family == "poisson"
-        tables = read_tables(rows, bags, asked, self.operator, sums, bool(drop_unmatched))
+        tables = read_tables(rows, bags, roles, self.operator, sums, bool(drop_unmatched))
         check_counts(tables)
-        given, notes = tables.given(sums), list(tables.notes)
-        if self.operator == "auto" and given.hardly_matched is not None:
-            notes.append(given.hardly_matched)
+        aggregates, notes = tables.to_core(sums), list(tables.notes)
+        if self.operator == "auto" and aggregates.hardly_matched is not None:
+            notes.append(aggregates.hardly_matched)
         points = None if self.inducing is None else points_of(self.inducing, tables)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         draws = draws_of(
@@ -210,10 +210,12 @@ class AggregateCountProcess(Downscaled):
             self.optimizer,
             "published=True takes the best" if self.published else None,
         )
-        found = _core.fit_counts(self._start(tables), given, points, self.optimizer is not None, draws, seed)
-        self._keep(found, tables, asked)
-        notes += rough(found.effective)
-        self.warnings_ = warned(self, notes, found.warnings)
+        fitted = _core.fit_counts(
+            self._start(tables), aggregates, points, self.optimizer is not None, draws, seed
+        )
+        self._keep(fitted, tables, roles)
+        notes += rough(fitted.effective)
+        self.warnings_ = warned(self, notes, fitted.warnings)
         return self
 
     def _check(self, trials: Any) -> None:
@@ -249,27 +251,27 @@ class AggregateCountProcess(Downscaled):
             "published": bool(self.published),
         }
 
-    def _keep(self, found: _core.FittedCounts, tables: Tables, asked: Asked) -> None:
+    def _keep(self, fitted: _core.FittedCounts, tables: Tables, roles: ColumnRoles) -> None:
         self._explained = _LINKS[self.family]
-        parts = found.parts or [found.best]
-        self._learnt(_component(found.best), [_component(part) for part in found.parts], tables, asked)
+        parts = fitted.parts or [fitted.best]
+        self._learnt(_component(fitted.best), [_component(part) for part in fitted.parts], tables, roles)
         self.mediator_kernel_ = None
-        if found.smoothing is not None and tables.mediators is not None:
-            self.mediator_kernel_ = rk._from_json(found.smoothing, tables.mediators[0].names)
-        self.dispersion_, self.mediation_dispersion_ = found.dispersions
-        self.log_marginal_likelihood_value_ = found.log_marginal_likelihood
-        self.effective_draws_ = found.effective
+        if fitted.smoothing is not None and tables.mediators is not None:
+            self.mediator_kernel_ = rk._from_json(fitted.smoothing, tables.mediators[0].names)
+        self.dispersion_, self.mediation_dispersion_ = fitted.dispersions
+        self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
+        self.effective_draws_ = fitted.effective
         self.fitted_ = self._mixed([part.fitted for part in self._parts])
         self.left_out_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
 
-    def _at(self, cells: np.ndarray, sds: float = 0.0) -> list[np.ndarray]:
-        """By part what rates there are: mean, median and the ends of intervals."""
+    def _rates_of_parts(self, cells: np.ndarray, sds: float = 0.0) -> list[np.ndarray]:
+        """The rates by part: mean, median and the ends of intervals."""
         return [np.asarray(part.expansion._core.rates(cells, sds)) for part in self._parts]
 
     def predict(self, rows: Any) -> np.ndarray:
         """The map: the posterior mean of the rate per unit of weight, or of the probability of a success, at
         rows, (rows,)."""
-        return self._mixed([own[0] for own in self._at(self._cells(rows))])
+        return self._mixed([part_rates[0] for part_rates in self._rates_of_parts(self._cells(rows))])
 
     def predict_quantiles(self, rows: Any, quantiles: Sequence[float] = (0.025, 0.5, 0.975)) -> np.ndarray:
         """Quantiles of the posterior of the rate, or of the probability, at rows, (rows, quantiles)."""
@@ -280,15 +282,15 @@ class AggregateCountProcess(Downscaled):
         cells = self._cells(rows)
         means = np.array([part.expansion._core.predict(cells)[:, 0] for part in self._parts])
         sds = np.array([part.expansion._core.std(cells)[:, 0] for part in self._parts])
-        found = np.array([self._quantile(q, means, sds) for q in quantiles]).reshape(
+        latent = np.array([self._quantile(q, means, sds) for q in quantiles]).reshape(
             len(quantiles), len(cells)
         )
-        return self._rates(found).T
+        return self._rates(latent).T
 
     def _quantile(self, q: float, means: np.ndarray, sds: np.ndarray) -> np.ndarray:
-        """Of f at rows, a mixture of normal distributions, (parts, rows), by bisection."""
-        each = means + norm.ppf(q) * sds
-        low, high = each.min(axis=0), each.max(axis=0)
+        """The quantile of f at rows, a mixture of normal distributions, (parts, rows), by bisection."""
+        part_quantiles = means + norm.ppf(q) * sds
+        low, high = part_quantiles.min(axis=0), part_quantiles.max(axis=0)
         weights = np.array([part.weight for part in self._parts])
         # The bits of a double.
         for _ in range(60 if len(self._parts) > 1 else 0):
@@ -323,7 +325,7 @@ class AggregateCountProcess(Downscaled):
         places, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
         cells = self._cells(members.rows)
         total = lambda v: np.bincount(places, weights * v, len(names))
-        means = [total(own[0]) for own in self._at(cells)]
+        means = [total(part_rates[0]) for part_rates in self._rates_of_parts(cells)]
         mean = self._mixed(means)
         if not return_std:
             return mean
@@ -338,12 +340,14 @@ class AggregateCountProcess(Downscaled):
     def _squares(
         self, part: Component, cells: np.ndarray, places: np.ndarray, weights: np.ndarray, count: int
     ) -> np.ndarray:
-        """Of bags the posterior mean of the square of their events."""
+        """The posterior mean of the squared number of events, by bag."""
         out = np.zeros(count)
         for b in range(count):
-            own = np.flatnonzero(places == b)
-            cov = spread(part.expansion, cells[own], False, True)[0][..., 0]
-            mean = weights[own] * np.exp(part.expansion._core.predict(cells[own])[:, 0] + np.diag(cov) / 2)
+            members = np.flatnonzero(places == b)
+            cov = deviations_of(part.expansion, cells[members], False, True)[0][..., 0]
+            mean = weights[members] * np.exp(
+                part.expansion._core.predict(cells[members])[:, 0] + np.diag(cov) / 2
+            )
             out[b] = mean @ np.exp(cov) @ mean
         return out
 
@@ -360,7 +364,7 @@ class AggregateCountProcess(Downscaled):
         rates = self.predict(members.rows)
         counted = dict(zip(self.targets_, self._targets))
         expected = np.bincount(places, weights * rates, len(names))
-        times = [counted[name] / own if name in counted else 1.0 for name, own in zip(names, expected)]
+        times = [counted[name] / number if name in counted else 1.0 for name, number in zip(names, expected)]
         return rates * np.array(times)[places]
 
 
@@ -369,11 +373,13 @@ def _component(core: _core.CountPart) -> Component:
 
 
 def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeftOut | None:
-    """Of several sets of hyper-parameters the mixture, scores by the mixture of places among what is
-    expected."""
+    """The leave-one-out predictions of a mixture of sets of hyperparameters, with scores by the mixture of
+    predictive probabilities."""
     if len(tables.targets) < 2:
         return None
-    means, variances, scores, logs = (np.array([own[k] for _, own in parts]) for k in range(4))
+    means, variances, scores, logs = (
+        np.array([predictions[k] for _, predictions in parts]) for k in range(4)
+    )
     mean, sd, log, weights = mixture([weight for weight, _ in parts], means, variances, logs)
     # From the side where there is less, which is the more precise.
     low, high = (np.sum(weights * norm.cdf(side * scores), axis=0) for side in (1, -1))
@@ -383,16 +389,16 @@ def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> L
 
 def check_counts(tables: Tables) -> None:
     """Refuses what is no count, and names its bag."""
-    whole = lambda v: (v >= 0) & (v == np.floor(v))
-    for t in np.flatnonzero(~whole(tables.values))[:1]:
+    is_count = lambda v: (v >= 0) & (v == np.floor(v))
+    for t in np.flatnonzero(~is_count(tables.values))[:1]:
         raise ValueError(
             f"the target of bag '{tables.targets[t]}' is {tables.values[t]}: counts are whole numbers, 0 or "
             "more"
         )
     if tables.trials is not None:
-        bad = ~(whole(tables.trials) & (tables.trials >= np.maximum(tables.values, 1)))
-        told = [f"'{tables.targets[t]}' ({tables.trials[t]})" for t in np.flatnonzero(bad)]
-        if told:
+        bad = ~(is_count(tables.trials) & (tables.trials >= np.maximum(tables.values, 1)))
+        invalid = [f"'{tables.targets[t]}' ({tables.trials[t]})" for t in np.flatnonzero(bad)]
+        if invalid:
             raise ValueError(
-                f"trials are whole numbers, at least 1 and the count, and are not of bags {_first(told)}"
+                f"trials are whole numbers, at least 1 and the count, and are not of bags {_first(invalid)}"
             )

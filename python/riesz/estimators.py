@@ -47,7 +47,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from . import _core
 from . import kernels as rk
-from ._expansion import Expansion, spread
+from ._expansion import Expansion, deviations_of
 from ._model_loading import Read, with_class_sums
 from ._table_columns import column_units, read_categories, warn_of_numbers
 from ._validation import (
@@ -77,7 +77,7 @@ def __dir__() -> list[str]:
 
 
 class _KernelMachine(BaseEstimator):
-    """What all estimators share: a kernel, names of columns, and an expansion."""
+    """The base of all estimators: a kernel, names of columns, and an expansion."""
 
     expansion_: Expansion
     #: What the user says of columns.
@@ -103,11 +103,11 @@ class _KernelMachine(BaseEstimator):
         # A row of weight 0 is no row.
         rows = X if sample_weight is None else X[sample_weight > 0]
         if isinstance(kernel, rk.Kernel):
-            return kernel._at(rows, names, levels)._to_json(names, levels)
+            return kernel._fitted_to(rows, names, levels)._to_json(names, levels)
         gamma = self.gamma  # type: ignore[attr-defined]
         if isinstance(gamma, str) and gamma in rk._RULES and kernel in ("rbf", "laplacian"):
             factor = rk.RBF(gamma) if kernel == "rbf" else rk.Laplacian(gamma)
-            return factor._at(rows, names, levels)._to_json(names, levels)
+            return factor._fitted_to(rows, names, levels)._to_json(names, levels)
         # What the rows say is said by their numbers.
         numeric = rk._numeric(names, levels)
         gamma = self._gamma_value(X[:, numeric], sample_weight) if numeric else 1.0
@@ -177,22 +177,23 @@ class _KernelMachine(BaseEstimator):
         self, name: str, setting: str, folds: int | None = None, keep_kernel: bool = False
     ) -> dict[str, Any]:
         """The setting that ``name`` says, or how it is chosen; ``folds`` are how many where nobody says."""
-        value, given = getattr(self, name), self.folds  # type: ignore[attr-defined]
+        value, given_folds = getattr(self, name), self.folds  # type: ignore[attr-defined]
         if not (isinstance(value, str) and value == "auto"):
-            if given is not None:
+            if given_folds is not None:
                 raise ValueError(
-                    f"folds = {given!r} is given, but {name} = {value!r} is not 'auto', and nothing is chosen"
+                    f"folds = {given_folds!r} is given, but {name} = {value!r} is not 'auto', and nothing "
+                    f"is chosen"
                 )
             return {setting: _positive(name, value, ", or 'auto'")}
         kernel, gamma = self.kernel, self.gamma  # type: ignore[attr-defined]
         from_rows = kernel._takes_rows() if isinstance(kernel, rk.Kernel) else isinstance(gamma, str)
-        folds = folds if given is None else _count("folds", given, 2)
+        folds = folds if given_folds is None else _count("folds", given_folds, 2)
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
 
     def _refits(self) -> dict[str, int]:
         """The seed, and how many refits are asked for, if any."""
-        asked, seed = self.bootstrap, _count("bootstrap_seed", self.bootstrap_seed, 0)  # type: ignore[attr-defined]
-        return {"seed": seed} | ({} if asked is None else {"bootstrap": _count("bootstrap", asked, 2)})
+        count, seed = self.bootstrap, _count("bootstrap_seed", self.bootstrap_seed, 0)  # type: ignore[attr-defined]
+        return {"seed": seed} | ({} if count is None else {"bootstrap": _count("bootstrap", count, 2)})
 
     @property
     def kernel_(self) -> rk.Kernel:
@@ -222,24 +223,24 @@ def _rows(estimator: Any, X: Any) -> np.ndarray:
     return np.ascontiguousarray(_validated(estimator, X, reset=False))
 
 
-def _fitted_on(estimator: Any, X: Any, y: Any, **how: Any) -> tuple[np.ndarray, np.ndarray]:
+def _fitted_on(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """Validates rows and targets to fit to, as scikit-learn's ``validate_data`` does. Columns of categories
     become codes of ``estimator._levels``."""
     X, y = collected(X), _checked_targets(y)
-    found = read_categories(X, estimator.columns)
-    estimator._levels = None if found is None else found.levels
-    estimator._units = [] if found is None else column_units(X, found, "X")
-    if found is None:
-        rows = _validated(estimator, X, y, **how)
+    categories = read_categories(X, estimator.columns)
+    estimator._levels = None if categories is None else categories.levels
+    estimator._units = [] if categories is None else column_units(X, categories, "X")
+    if categories is None:
+        rows = _validated(estimator, X, y, **options)
         if names_of(X) is not None:
             warn_of_numbers(names_of(X) or [], rows[0], stacklevel=5)
         return rows
-    numeric = [j for j, levels in enumerate(found.levels) if levels is None]
-    warn_of_numbers([found.names[j] for j in numeric], found.numbers[:, numeric], stacklevel=5)
+    numeric = [j for j, levels in enumerate(categories.levels) if levels is None]
+    warn_of_numbers([categories.names[j] for j in numeric], categories.numbers[:, numeric], stacklevel=5)
     # Names and the number of columns are the data frame's.
     validate_data(estimator, X, skip_check_array=True)
-    rows, y = check_X_y(found.numbers, y, dtype=np.float64, estimator=estimator, **how)
-    return rows, np.asarray(y, dtype=np.float64) if how.get("y_numeric") else y
+    rows, y = check_X_y(categories.numbers, y, dtype=np.float64, estimator=estimator, **options)
+    return rows, np.asarray(y, dtype=np.float64) if options.get("y_numeric") else y
 
 
 def _checked_targets(y: Any) -> Any:
@@ -271,13 +272,17 @@ def _is_dates(cells: np.ndarray) -> bool:
     return isinstance(cells.ravel()[0], (datetime.date, datetime.time, datetime.timedelta))
 
 
-def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """scikit-learn's ``validate_data`` of numbers, which names dates and text where it finds them."""
     X = dense(collected(X))
     _refuse_dates(X)
     try:
-        found = validate_data(estimator, X, *y, dtype=np.float64, **how)
-        return (found[0], np.asarray(found[1], dtype=np.float64)) if how.get("y_numeric") else found
+        validated = validate_data(estimator, X, *y, dtype=np.float64, **options)
+        return (
+            (validated[0], np.asarray(validated[1], dtype=np.float64))
+            if options.get("y_numeric")
+            else validated
+        )
     except (TypeError, ValueError) as error:
         if isinstance(error, TypeError):
             _refuse_dates(X, cell_by_cell=True)
@@ -300,7 +305,7 @@ def _validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
 def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
     """Raises an error that names the first column whose type, or of which a cell, is a date, a time or a
     duration."""
-    names, whole = names_of(X), getattr(X, "dtype", None)
+    names, dtype = names_of(X), getattr(X, "dtype", None)
     if cell_by_cell:
         cells, times = as_cells(X), (datetime.date, datetime.time, datetime.timedelta)
         kinds = [
@@ -308,7 +313,7 @@ def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
             for column in cells.T
         ]
     else:
-        types = [whole] if whole is not None else list(getattr(X, "dtypes", []))
+        types = [dtype] if dtype is not None else list(getattr(X, "dtypes", []))
         # numpy's and pandas' have these kinds; polars' and Arrow's have no kind, or that of an object.
         is_time = lambda kind: str(kind).lower().startswith(("date", "time", "duration", "period"))
         kinds = [
@@ -323,14 +328,14 @@ def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
             )
 
 
-def _refuse_text(cells: np.ndarray, names: list[str] | None, what: str, remedy: str) -> None:
+def _refuse_text(cells: np.ndarray, names: list[str] | None, label: str, remedy: str) -> None:
     """Raises an error that names the first column with text, and a cell of it."""
     for name, column in zip(numbered(cells.shape[1]) if names is None else names, cells.T):
         for cell in column:
             try:
                 float(cell)
             except (TypeError, ValueError):
-                raise ValueError(f"{what.format(name)} holds text, {str(cell)!r}: {remedy}") from None
+                raise ValueError(f"{label.format(name)} holds text, {str(cell)!r}: {remedy}") from None
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
@@ -353,11 +358,11 @@ def _iterations(max_iter: int) -> int | None:
     raise ValueError(f"max_iter = {max_iter!r}: it is a whole number from 1, or -1 for no limit")
 
 
-def _count(name: str, value: Any, least: int) -> int:
-    if is_whole(value) and least <= value < 2**63:
+def _count(name: str, value: Any, minimum: int) -> int:
+    if is_whole(value) and minimum <= value < 2**63:
         return int(value)
-    beyond = ", below 2**63" if is_whole(value) and value >= 2**63 else ""
-    raise ValueError(f"{name} = {value!r}: it is a whole number from {least}{beyond}")
+    limit = ", below 2**63" if is_whole(value) and value >= 2**63 else ""
+    raise ValueError(f"{name} = {value!r}: it is a whole number from {minimum}{limit}")
 
 
 class _Regressor(RegressorMixin, _KernelMachine):
@@ -399,10 +404,10 @@ class _Classifier(ClassifierMixin, _KernelMachine):
 
     def _class_weights(self, codes: np.ndarray, sample_weight: np.ndarray | None) -> dict[str, float] | None:
         """Numbers by class; ``"balanced"`` counts rows as often as their weight says."""
-        given = self.class_weight  # type: ignore[attr-defined]
-        if given is None:
+        weights = self.class_weight  # type: ignore[attr-defined]
+        if weights is None:
             return None
-        if isinstance(given, str) and given == "balanced":
+        if isinstance(weights, str) and weights == "balanced":
             count = np.bincount(codes, weights=sample_weight, minlength=len(self.classes_))
             return dict(
                 zip(
@@ -411,16 +416,16 @@ class _Classifier(ClassifierMixin, _KernelMachine):
                     strict=True,
                 )
             )
-        if isinstance(given, dict):
-            unknown = [c for c in given if c not in set(self.classes_.tolist())]
+        if isinstance(weights, dict):
+            unknown = [c for c in weights if c not in set(self.classes_.tolist())]
             if unknown:
                 raise ValueError(
                     f"class_weight names {unknown[0]!r}, which is not a class: {self.classes_.tolist()}"
                 )
-            numbers = [float(given.get(c, 1.0)) for c in self.classes_.tolist()]
+            numbers = [float(weights.get(c, 1.0)) for c in self.classes_.tolist()]
             return dict(zip(self._class_names(), numbers, strict=True))
         raise ValueError(
-            f"class_weight = {given!r}: it is None, 'balanced' or a dict from classes to numbers"
+            f"class_weight = {weights!r}: it is None, 'balanced' or a dict from classes to numbers"
         )
 
     def predict(self, X: Any) -> np.ndarray:
@@ -432,7 +437,7 @@ class _Classifier(ClassifierMixin, _KernelMachine):
 
 
 class _Probable:
-    """What the classifiers share that know probabilities."""
+    """The methods of classifiers with probabilities."""
 
     expansion_: Expansion
 
@@ -446,20 +451,20 @@ class _Probable:
 
 
 class _Protecting:
-    """What the estimators share that can be told not to lean on some features."""
+    """The methods of estimators that can protect features."""
 
     def _penalty(self, kernel: str, names: list[str], X: np.ndarray):
         from ._protected_features import penalty
 
         # A path of strengths keeps what does not change.
         path = self._on_path()
-        found = penalty(self, kernel, names, X, path.get("functionals"))
-        if found is not None:
-            path["functionals"] = found[0], found[2]
-        return found
+        result = penalty(self, kernel, names, X, path.get("functionals"))
+        if result is not None:
+            path["functionals"] = result[0], result[2]
+        return result
 
     def _on_path(self) -> dict[str, Any]:
-        """What the fits of :func:`riesz.protection_path` leave for one another."""
+        """The values that the fits of :func:`riesz.protection_path` share."""
         return getattr(self, "_path", {})
 
 
@@ -861,7 +866,7 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
 
 
 class _Tuned:
-    """What the Gaussian processes share."""
+    """The methods that the Gaussian processes share."""
 
     expansion_: Expansion
 
@@ -875,7 +880,7 @@ class _Tuned:
             raise ValueError(
                 f"optimizer = {self.optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is"
             )
-        return kernel._at(X, names, self._levels)._to_json(names, self._levels)
+        return kernel._fitted_to(X, names, self._levels)._to_json(names, self._levels)
 
     def _seed(self):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -959,7 +964,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
-        (other,) = spread(self.expansion_, _rows(self, X), return_std, return_cov)
+        (other,) = deviations_of(self.expansion_, _rows(self, X), return_std, return_cov)
         return mean, other[..., 0] if self._one_target else other
 
     def sample_y(self, X, n_samples=1, random_state=0):
@@ -1022,7 +1027,7 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
 
 
 def imported(model: _KernelMachine) -> Read:
-    """How :class:`riesz.Explainer` reads these estimators."""
+    """The estimators as :class:`riesz.Explainer` reads them."""
     explained = {
         "SVC": "decision function (one of each pair of classes)",
         "KernelLogisticRegression": "log-odds",
@@ -1030,7 +1035,7 @@ def imported(model: _KernelMachine) -> Read:
         "GaussianProcessRegressor": "posterior mean",
     }
     expansion = model.expansion_
-    what = explained.get(type(model).__name__, "prediction")
-    read = Read(what, expansion.output_names, expansion.predict, lambda: [expansion])
+    description = explained.get(type(model).__name__, "prediction")
+    read = Read(description, expansion.output_names, expansion.predict, lambda: [expansion])
     several = type(model).__name__ == "SVC" and len(expansion.output_names) > 1
     return with_class_sums(read, expansion.classes) if several else read

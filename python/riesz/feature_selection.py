@@ -122,15 +122,21 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
                 f"{d}, or None"
             )
         else:
-            own, theirs = (
-                _kernels(kernel, rows.names, what)
-                for kernel, rows, what in [
+            feature_kernels, theirs = (
+                _kernels(kernel, rows.names, label)
+                for kernel, rows, label in [
                     (self.kernel, x, "kernel"),
                     (self.target_kernel, target, "target_kernel"),
                 ]
             )
             order, scores = _core.rank_features(
-                x, target, self.method, self.factors, _one(own), _one(theirs), int(self.n_features)
+                x,
+                target,
+                self.method,
+                self.factors,
+                _single_kernel(feature_kernels),
+                _single_kernel(theirs),
+                int(self.n_features),
             )
             self.scores_ = np.asarray(scores)
             self._rank(np.asarray(order))
@@ -191,7 +197,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         return self._kept
 
 
-def _one(kernels: list[str]) -> str | None:
+def _single_kernel(kernels: list[str]) -> str | None:
     if len(kernels) > 1:
         raise ValueError("features are ranked by one kernel: give one, not a list")
     return kernels[0] if kernels else None

@@ -46,7 +46,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._bags import warned
-from ._causal_query import Asked, Columns, estimated, on_whom, one
+from ._causal_query import Columns, EffectQuery, estimated, on_whom, single_row
 from ._effect import CausalEstimate
 from ._expansion import Expansion, write
 from ._experiments import Experiments, suggest_among
@@ -58,14 +58,14 @@ from ._study_tables import cells, cells_of, coded, columns_of, read_studies
 from ._suggestions import Suggestions, no_trials
 from ._table_columns import Rows
 from ._validation import _listed, collected, is_whole, picked
-from .causal import answered, asked
+from .causal import answered, core_query
 from .estimators import _count
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 #: So many rows of a study stand for all, where means over them are asked for.
-_SOME = 1000
+MAX_ROWS_OF_MEANS = 1000
 
 __all__ = ["CausalEffect", "CausalEstimate", "CausalFusion", "MediatorShares", "Suggestions", "suggest_among"]
 
@@ -186,7 +186,7 @@ class CausalEffect(Experiments, BaseEstimator):
         list of data frames, one a study, the first with the treatments, the last with the outcome. ``y`` is
         not used. Rows without a value in a column that is needed are left out, with a warning. Takes O(n³)
         for n rows."""
-        told = (
+        description = (
             f"a list of {len(studies)}"
             if isinstance(studies, (list, tuple))
             else f"a {type(studies).__name__}"
@@ -194,17 +194,18 @@ class CausalEffect(Experiments, BaseEstimator):
         studies = list(studies) if isinstance(studies, (list, tuple)) else [studies]
         draws = _count("draws", self.draws, 0)
         landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
-        tables = [columns_of(collected(own), f"study {k + 1}") for k, own in enumerate(studies)]
-        headers = [list(own) for own in tables]
+        tables = [columns_of(collected(table), f"study {k + 1}") for k, table in enumerate(studies)]
+        headers = [list(columns) for columns in tables]
         if len(tables) < 2 and not (tables and str(self.outcome) in headers[0]):
             raise ValueError(
-                f"studies is {told}: give a list of two data frames or more, one a study; or one data frame "
+                f"studies is {description}: give a list of two data frames or more, one a study; or one "
+                f"data frame "
                 "that has treatment "
                 f"and outcome, of which '{self.outcome}' is no column"
             )
         ways = self.adjust, self.front_door, self.randomized, self.differs
-        question = asked(self.graph, self.treatment, self.outcome, headers, *ways)
-        found = answered(*question)
+        question = core_query(self.graph, self.treatment, self.outcome, headers, *ways)
+        identification = answered(*question)
         read = read_studies(tables, *question, self.columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._fitted_on: tuple[Any, ...] = (
@@ -218,20 +219,27 @@ class CausalEffect(Experiments, BaseEstimator):
         )
         stages = _core.effect_stages(*question)
         if stages:
-            self._fitted_on += ((stages, list(found.treatments)),)
-            others = tuple(stages[0][2])
+            self._fitted_on += ((stages, list(identification.treatments)),)
+            covariates = tuple(stages[0][2])
         else:
-            others = () if found.front_door else tuple(sorted(found.adjust))
-        passive = tuple(found.bridges[-1].passive) if found.bridges else ()
-        self._known = Columns(found.treatments, str(self.outcome), others, passive, read.levels, found._says)
+            covariates = () if identification.front_door else tuple(sorted(identification.adjust))
+        passive = tuple(identification.bridges[-1].passive) if identification.bridges else ()
+        self._known = Columns(
+            identification.treatments,
+            str(self.outcome),
+            covariates,
+            passive,
+            read.levels,
+            identification._text,
+        )
         self._fused = _core.fuse(*self._fitted_on)
         self._seen: _core.CausalEffect | None = None
-        self.identification_, self._question = found, question
-        self.treatments_ = found.treatments
+        self.identification_, self._question = identification, question
+        self.treatments_ = identification.treatments
         self._trials = no_trials(self._treatment_rows())
         self.unmatched_ = read.unmatched
-        self.n_features_in_ = len(found.treatments)
-        self.feature_names_in_ = np.array(found.treatments, dtype=object)
+        self.n_features_in_ = len(identification.treatments)
+        self.feature_names_in_ = np.array(identification.treatments, dtype=object)
         notes = read.notes + _core.effect_doubts(*question, self._fused, draws)
         self.warnings_ = warned(self, notes, [])
         return self
@@ -258,9 +266,9 @@ class CausalEffect(Experiments, BaseEstimator):
         data frame of the covariates, whose members count by ``weights``, one each or the name of their
         column, by default alike. Of those given or treated so it counts how unsure it is who they are; a
         population is taken as it is."""
-        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
-        asked = self._columns().asked(grid, baseline, "grid")
-        return self._estimate(fused, f"{self._expected()}{whom}{asked.versus}", asked)
+        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
+        query = self._columns().query(grid, baseline, "grid")
+        return self._estimate(fused, f"{self._expected()}{population_text}{query.versus}", query)
 
     def derivative(
         self,
@@ -278,14 +286,14 @@ class CausalEffect(Experiments, BaseEstimator):
         the step, with the standard deviation of that. The step is by default a hundredth of the treatment's
         standard deviation in study 1; what is left out is of the order of its square. Else as
         :meth:`effect`."""
-        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
+        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
         if of is None and len(self.treatments_) > 1:
             raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
-        asked = Asked(self._columns().treated(grid, "grid"), slope=(of, step))
-        what = f"slope of {self._expected()} by {of or self.treatments_[0]}{whom}"
-        return self._estimate(fused, what, asked)
+        query = EffectQuery(self._columns().treated(grid, "grid"), slope=(of, step))
+        description = f"slope of {self._expected()} by {of or self.treatments_[0]}{population_text}"
+        return self._estimate(fused, description, query)
 
-    def explain(self, doses: Any, background: Any = None, **how: Any) -> Explanation:
+    def explain(self, doses: Any, background: Any = None, **options: Any) -> Explanation:
         """Why the effect is what it is at ``doses``, which are as ``grid`` in :meth:`effect`: exact Shapley
         values of the treatments, which add up to it.
 
@@ -293,9 +301,9 @@ class CausalEffect(Experiments, BaseEstimator):
         are those of the interventional game, a treatment's share in the effect less the mean effect of the
         treatments that people had. ``how`` is as in :class:`riesz.Explainer`, with ``covariance=True`` for
         how sure values are."""
-        if background is None and "game" not in how:
+        if background is None and "game" not in options:
             background = self._studied()
-        return Explainer(self, background, **how)(cells(self._columns().treated(doses, "doses")))
+        return Explainer(self, background, **options)(cells(self._columns().treated(doses, "doses")))
 
     def explain_mediators(
         self,
@@ -307,11 +315,11 @@ class CausalEffect(Experiments, BaseEstimator):
         among: Any = None,
         population: Any = None,
         weights: Any = None,
-        **how: Any,
+        **options: Any,
     ) -> MediatorShares:
-        """How much of the effect at ``doses`` goes through each mediator that the first two studies share:
-        Shapley values of what the outcome is expected to be at mediators, summed over the rows of study 1 as
-        the effect is.
+        """The share of the effect at ``doses`` that passes through each mediator which the first two studies
+        share: Shapley values of the expected outcome at mediators, summed over the rows of study 1 as the
+        effect is.
 
         With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study
         (1,000 from everywhere where there are more), says what mediators could have been; ``how`` is as in
@@ -323,15 +331,20 @@ class CausalEffect(Experiments, BaseEstimator):
                 "mediators that studies share: the effect is from one table, and leads through none of them"
             )
         mediators = self._rows_of(1, mediators_alone=True)
-        if background is None and "game" not in how:
-            background = cells(_some(mediators))
-        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
-        asked = self._columns().asked(doses, baseline, "doses")
-        values = values_through(fused.through(asked), self._columns().levels, background, how)
-        mean = np.array(fused.at(asked)[0])
-        what = f"{self._expected()}{whom}{asked.versus}"
+        if background is None and "game" not in options:
+            background = cells(_evenly_spaced(mediators))
+        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
+        query = self._columns().query(doses, baseline, "doses")
+        values = values_through(fused.mediator_sums(query), self._columns().levels, background, options)
+        mean = np.array(fused.estimate(query)[0])
+        description = f"{self._expected()}{population_text}{query.versus}"
         return MediatorShares(
-            what, cells_of(asked.at), tuple(mediators.names), values, mean - values.sum(axis=1), mean
+            description,
+            cells_of(query.treatments),
+            tuple(mediators.names),
+            values,
+            mean - values.sum(axis=1),
+            mean,
         )
 
     def worth(
@@ -355,18 +368,25 @@ class CausalEffect(Experiments, BaseEstimator):
         that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
         Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`."""
         fused, _ = self._on(given=given, among=among, population=population, weights=weights)
-        asked = self._columns().asked(doses, baseline, "doses")
-        last = len(self._fitted_on[0])
-        if study is not None and (not is_whole(study) or not 1 <= study <= last + 1):
-            raise ValueError(f"study = {study!r}: there are studies 1 to {last + 1}")
+        query = self._columns().query(doses, baseline, "doses")
+        n_leading = len(self._fitted_on[0])
+        if study is not None and (not is_whole(study) or not 1 <= study <= n_leading + 1):
+            raise ValueError(f"study = {study!r}: there are studies 1 to {n_leading + 1}")
         if rows is not None and study is None:
             raise ValueError("study = None: say of which study rows are")
         if study is None:
-            each = [fused.worth(asked, k, _some(self._rows_of(k))) for k in range(last + 1)]
-            return {f"study {k + 1}": float(np.mean(shares)) for k, shares in enumerate(each)}
-        own = self._rows_of(study - 1)
-        more = own if rows is None else coded(collected(rows), own.names, self._columns().levels, "rows")
-        return np.array(fused.worth(asked, study - 1, more))
+            reductions = [
+                fused.variance_reduction(query, k, _evenly_spaced(self._rows_of(k)))
+                for k in range(n_leading + 1)
+            ]
+            return {f"study {k + 1}": float(np.mean(shares)) for k, shares in enumerate(reductions)}
+        rows_of_study = self._rows_of(study - 1)
+        further_rows = (
+            rows_of_study
+            if rows is None
+            else coded(collected(rows), rows_of_study.names, self._columns().levels, "rows")
+        )
+        return np.array(fused.variance_reduction(query, study - 1, further_rows))
 
     def report(
         self,
@@ -386,14 +406,18 @@ class CausalEffect(Experiments, BaseEstimator):
         ``grid`` is by default 50 doses over the middle 95 % of those of the table or of study 1, or its
         levels; of several treatments all combinations of their quartiles; else as :meth:`effect`."""
         check_ending(path, (".html", ".htm"), "report writes HTML")
-        fused, whom = self._on(given=given, among=among, population=population, weights=weights)
+        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
-        at = (
+        treatments = (
             Rows(*_core.usual_doses(self._treatment_rows()))
             if grid is None
             else self._columns().treated(grid, "grid")
         )
-        base = None if baseline is None else one(self._columns().treated(baseline, "baseline"), "baseline")
+        base = (
+            None
+            if baseline is None
+            else single_row(self._columns().treated(baseline, "baseline"), "baseline")
+        )
         facts = [
             ("draws of hyper-parameters", str(draws)),
             ("seed", str(seed)),
@@ -402,14 +426,19 @@ class CausalEffect(Experiments, BaseEstimator):
         if landmarks is not None:
             facts.insert(1, ("landmarks", str(landmarks)))
         everybody = f"all people of {'the table' if self._is_single_table() else 'study 1'}"
-        says = whom.removeprefix(" of ") or everybody, self.unmatched_, list(self.warnings_), facts
+        provenance = (
+            population_text.removeprefix(" of ") or everybody,
+            self.unmatched_,
+            list(self.warnings_),
+            facts,
+        )
         about = *self._question, leading, points, outcome, shared
-        write(path, _core.effect_page(about, fused, at, says, level, base).encode())
+        write(path, _core.effect_page(about, fused, treatments, provenance, level, base).encode())
 
     def as_seen(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
-        """What would be taken for the effect if the table or study 1 had been an experiment:
-        ``E[outcome | treatment]`` as it has treatments, with no covariate adjusted for. The effect less this
-        is what confounding does. Fits once more where it is first asked for."""
+        """The apparent effect if the table or study 1 were an experiment: ``E[outcome | treatment]`` with its
+        treatments, with no covariate adjusted for. The effect minus this is the confounding. Fits once more
+        when it is first requested."""
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
         if self._seen is None and self._is_single_table():
             stages, treatments = self._fitted_on[7]
@@ -437,9 +466,9 @@ class CausalEffect(Experiments, BaseEstimator):
                 None,
                 landmarks,
             )
-        asked = self._columns().asked(grid, baseline, "grid")
+        query = self._columns().query(grid, baseline, "grid")
         return self._estimate(
-            self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]{asked.versus}", asked
+            self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]{query.versus}", query
         )
 
     def _fitted(self) -> tuple[Any, ...]:
@@ -459,17 +488,17 @@ class CausalEffect(Experiments, BaseEstimator):
         return Rows(list(self.treatments_), levels, np.ascontiguousarray(points.numbers[:, places]))
 
     def _rows_of(self, k: int, mediators_alone: bool = False) -> Rows:
-        """What study ``k``, from 0, is told by."""
+        """The columns from which study ``k``, from 0, predicts."""
         leading, points = self._fitted()[:2]
         if k == len(leading):
             return points
-        treatments, _, others, _ = leading[k]
-        if others is None or mediators_alone:
+        treatments, _, covariates, _ = leading[k]
+        if covariates is None or mediators_alone:
             return treatments
         return Rows(
-            [*treatments.names, *others.names],
-            [*treatments.levels, *others.levels],
-            np.hstack([treatments.numbers, others.numbers]),
+            [*treatments.names, *covariates.names],
+            [*treatments.levels, *covariates.levels],
+            np.hstack([treatments.numbers, covariates.numbers]),
         )
 
     def _studied(self) -> np.ndarray:
@@ -483,9 +512,10 @@ class CausalEffect(Experiments, BaseEstimator):
             self._fused = _core.fuse(*self._fitted_on)
         return self._fused
 
-    def _on(self, **whom: Any) -> tuple[_core.CausalEffect, str]:
-        """The effect on whom is asked for, and who they are."""
-        return on_whom(self._core_effect(), self._columns(), **whom)
+    def _on(self, **population: Any) -> tuple[_core.CausalEffect, str]:
+        """The effect on this population, and its description."""
+        conditions = population.pop("given", None)
+        return on_whom(self._core_effect(), self._columns(), conditions=conditions, **population)
 
     def _columns(self) -> Columns:
         check_is_fitted(self)
@@ -494,8 +524,10 @@ class CausalEffect(Experiments, BaseEstimator):
     def _expected(self) -> str:
         return f"E[{self.outcome} | do({', '.join(self.treatments_)})]"
 
-    def _estimate(self, fused: _core.CausalEffect, what: str, asked: Asked) -> CausalEstimate:
-        return estimated(fused.at(asked), what, asked, lambda count, seed: fused.sample(asked, count, seed))
+    def _estimate(self, fused: _core.CausalEffect, description: str, query: EffectQuery) -> CausalEstimate:
+        return estimated(
+            fused.estimate(query), description, query, lambda count, seed: fused.sample(query, count, seed)
+        )
 
     def published(
         self,
@@ -520,34 +552,37 @@ class CausalEffect(Experiments, BaseEstimator):
         ``.only("study 2")`` of it is IMP and ``.only("study 1")`` BayesIME. Its bands narrow where no study
         knows anything, their width is the measure's mass, and the jitter counts: :meth:`effect` has none of
         these faults."""
-        for name, own, known in (
+        for name, value, known in (
             ("form", form, ("landmarks", "integrals")),
             ("measure", measure, ("rows", "normal")),
         ):
-            if own not in known:
-                raise ValueError(f"{name} = {own!r}: it is one of {_listed(known)}")
-        asked = self._columns().asked(grid, baseline, "grid")
-        told = self._core_effect().published(
-            asked, form == "integrals", mass if measure == "normal" else None, jitter
+            if value not in known:
+                raise ValueError(f"{name} = {value!r}: it is one of {_listed(known)}")
+        query = self._columns().query(grid, baseline, "grid")
+        core_estimate = self._core_effect().published(
+            query, form == "integrals", mass if measure == "normal" else None, jitter
         )
-        return estimated(told, f"{self._expected()} by {form}{asked.versus}", asked)
+        return estimated(core_estimate, f"{self._expected()} by {form}{query.versus}", query)
 
-    def _own_columns(self, X: Any, what: str = "X") -> Any:
+    def _own_columns(self, X: Any, label: str = "X") -> Any:
         """The treatments' columns of rows, as :class:`riesz.Explainer` takes them."""
         check_is_fitted(self)
         return picked(collected(X), self.treatments_)
 
     def _imported(self) -> Imported:
-        """How :class:`riesz.Explainer` reads it."""
-        outputs, one = [str(self.outcome)], np.eye(1)
-        parts = [(weight, Part.whole(Expansion._wrap(core))) for weight, core in self._core_effect().parts()]
+        """The effect as :class:`riesz.Explainer` reads it."""
+        outputs, identity = [str(self.outcome)], np.eye(1)
+        parts = [
+            (weight, Part.from_expansion(Expansion._wrap(core)))
+            for weight, core in self._core_effect().parts()
+        ]
         explained = f"effect of {_listed(self.treatments_)} on {self.outcome}"
         names, kind = list(self.treatments_), type(self).__name__
         if len(parts) == 1:
             return Imported([[parts[0][1]]], explained, names, kind, outputs, self._mean)
-        block = weighted_sum([([[part]], weight * one) for weight, part in parts], 0.0, outputs)
-        told = f"{explained}, averaged over hyper-parameters"
-        return Imported([block], told, names, kind, outputs, self._mean, mixture=parts)
+        block = weighted_sum([([[part]], weight * identity) for weight, part in parts], 0.0, outputs)
+        description = f"{explained}, averaged over hyper-parameters"
+        return Imported([block], description, names, kind, outputs, self._mean, mixture=parts)
 
     def _mean(self, rows: Any) -> np.ndarray:
         return self.effect(rows).mean
@@ -562,7 +597,13 @@ class CausalFusion(CausalEffect):
     fusion). Both names take one table or several studies, with the same parameters, methods and numbers."""
 
 
-def _some(rows: Rows) -> Rows:
+def _evenly_spaced(rows: Rows) -> Rows:
     """Rows from everywhere that stand for all, which are in order."""
     n = len(rows.numbers)
-    return rows if n <= _SOME else Rows(rows.names, rows.levels, rows.numbers[np.arange(_SOME) * n // _SOME])
+    return (
+        rows
+        if n <= MAX_ROWS_OF_MEANS
+        else Rows(
+            rows.names, rows.levels, rows.numbers[np.arange(MAX_ROWS_OF_MEANS) * n // MAX_ROWS_OF_MEANS]
+        )
+    )

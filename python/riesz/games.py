@@ -1,4 +1,4 @@
-"""What it means that a feature is absent: each game with its own settings, as one value.
+"""The meaning of an absent feature: each game with its own settings, as one value.
 
 The short form, ``riesz.Explainer(model, background, game="observational")``, takes a game as it comes; these
 classes say more:
@@ -46,12 +46,14 @@ class Game:
     weights: Any = field(default=None, repr=False)
 
     def _settings(self, names: Sequence[str]) -> dict[str, Any]:
-        """What is set, by name, for a model or function with these columns."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("background", "weights")}
-        kernel = own.get("conditioning_kernel")
+        """The settings that are given, by name, for a model or function with these columns."""
+        settings = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("background", "weights")
+        }
+        kernel = settings.get("conditioning_kernel")
         if isinstance(kernel, Kernel):
-            own["conditioning_kernel"] = json.loads(kernel._to_json(names))
-        return {"game": self.name, **own}
+            settings["conditioning_kernel"] = json.loads(kernel._to_json(names))
+        return {"game": self.name, **settings}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,32 +136,32 @@ class Observational(Game):
 GAMES = {kind.name: kind for kind in (Functional, Baseline, Interventional, MarginalProduct, Observational)}
 
 
-def game_of(game: Any, background: Any, weights: Any, what: str = "game") -> Game | None:
+def game_of(game: Any, background: Any, weights: Any, label: str = "game") -> Game | None:
     """The game that is meant by a value or a name, with the background; ``None`` for one that follows from
     the background."""
     if isinstance(game, Game):
         if background is None and weights is None:
             return game
         if game.background is not None or game.weights is not None:
-            raise ValueError(f"there are two backgrounds: give one to the {what} or beside it")
+            raise ValueError(f"there are two backgrounds: give one to the {label} or beside it")
         return replace(game, background=background, weights=weights)
     if not isinstance(game, str):
         raise TypeError(
-            f"{what} = {game!r}: it is a game such as riesz.Observational(...), one of {', '.join(GAMES)}, "
+            f"{label} = {game!r}: it is a game such as riesz.Observational(...), one of {', '.join(GAMES)}, "
             "or auto"
         )
     if game == "auto":
         return None
     kind = GAMES.get(game.replace("_", "-"))
     if kind is None:
-        raise ValueError(f"{what} = {game!r}: it is one of {', '.join(GAMES)}, or auto")
+        raise ValueError(f"{label} = {game!r}: it is one of {', '.join(GAMES)}, or auto")
     return kind(background, weights)
 
 
-def settings_of(given: Mapping[str, Any]) -> _core.Settings:
+def settings_of(values: Mapping[str, Any]) -> _core.Settings:
     """Settings by name, checked by the library; those that are ``None`` are not set."""
     plain: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         value = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
         nan = isinstance(value, float) and not math.isfinite(value)
         known = value is None or isinstance(value, (bool, int, float, str, dict, list))

@@ -58,7 +58,7 @@ Levels = Sequence[Sequence[str] | None] | None
 
 #: The class of every kind of factor that the library has, and what it takes: its name there and here, and its
 #: default.
-_CLASSES = {kind: own for kind, own, _ in _core.factors()}
+_CLASSES = {kind: class_name for kind, class_name, _ in _core.factors()}
 _ARGUMENTS = {kind: arguments for kind, _, arguments in _core.factors()}
 #: The kinds of which the Matérn kernel is a family.
 _MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", float("inf"): "rbf"}
@@ -70,24 +70,24 @@ class Kernel:
     def _terms(self, names: Sequence[str]) -> list[_core._Term]:
         """The kernel multiplied out: (scale, factors) of each product, a factor by its kind, columns and
         arguments."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
-        columns, kind = _positions(given.pop("columns"), names), self._kind()
-        arguments = [(name, _numbers(name, value)) for name, value in given.items() if name != "nu"]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        columns, kind = _positions(values.pop("columns"), names), self._kind()
+        arguments = [(name, _numbers(name, value)) for name, value in values.items() if name != "nu"]
         if any(name == "ard" for name, _, _ in _ARGUMENTS[kind]):
             # Tuned one by one if they were given one by one.
-            arguments.append(("ard", [float(np.ndim(given["length_scale"]) > 0)]))
+            arguments.append(("ard", [float(np.ndim(values["length_scale"]) > 0)]))
         return [(1.0, [(kind, columns, arguments)])]
 
     def _takes_rows(self) -> bool:
         """Whether rows say some of its length scales."""
         return False
 
-    def _at(self, X: np.ndarray, names: Sequence[str], levels: Levels = None) -> Kernel:
+    def _fitted_to(self, X: np.ndarray, names: Sequence[str], levels: Levels = None) -> Kernel:
         """The kernel with the length scales that the rows of ``X`` say."""
         return self
 
     def _kind(self) -> str:
-        return next(kind for kind, own in _CLASSES.items() if own == type(self).__name__)
+        return next(kind for kind, name in _CLASSES.items() if name == type(self).__name__)
 
     def _to_json(self, names: Sequence[str], levels: Levels = None) -> str:
         terms = [(scale, factors) for scale, factors in self._terms(names) if scale != 0]
@@ -113,8 +113,10 @@ class Kernel:
 
     def __repr__(self) -> str:
         known = fields(self)  # type: ignore[arg-type]  # every kernel is a dataclass
-        given = [f"{f.name}={getattr(self, f.name)!r}" for f in known if getattr(self, f.name) != f.default]
-        return f"{type(self).__name__}({', '.join(given)})"
+        arguments = [
+            f"{f.name}={getattr(self, f.name)!r}" for f in known if getattr(self, f.name) != f.default
+        ]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 def _kernel(value: Any) -> Any:
@@ -136,8 +138,8 @@ class _Pair(Kernel):
     def _takes_rows(self):
         return self.left._takes_rows() or self.right._takes_rows()
 
-    def _at(self, X, names, levels=None):
-        return type(self)(self.left._at(X, names, levels), self.right._at(X, names, levels))  # type: ignore[call-arg]  # a dataclass
+    def _fitted_to(self, X, names, levels=None):
+        return type(self)(self.left._fitted_to(X, names, levels), self.right._fitted_to(X, names, levels))  # type: ignore[call-arg]  # a dataclass
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,42 +221,42 @@ def described(text: str, names: Sequence[str]) -> str:
 
 
 def _described(kind: str, columns: list[int], values: dict[str, list[float]], names: Sequence[str]) -> str:
-    own, named = [names[j] for j in columns], columns == list(range(len(names)))
-    said = []
+    own_names, named = [names[j] for j in columns], columns == list(range(len(names)))
+    descriptions = []
     for name, python, _ in _ARGUMENTS[kind]:
         numbers = [f"{value:.4g}" for value in values[name]]
         if not python or name == "isotropic":
             continue
-        if len(numbers) == len(own) and len(set(values[name])) > 1:
+        if len(numbers) == len(own_names) and len(set(values[name])) > 1:
             # Every column is named with its number.
-            told = [f"{column} {number}" for column, number in zip(own, numbers)]
-            told[MOST_TOLD:] = [f"… {len(told)} in all"] if len(told) > MOST_TOLD else []
-            said.append(f"{name}=[{', '.join(told)}]")
+            listed = [f"{column} {number}" for column, number in zip(own_names, numbers)]
+            listed[MOST_TOLD:] = [f"… {len(listed)} in all"] if len(listed) > MOST_TOLD else []
+            descriptions.append(f"{name}=[{', '.join(listed)}]")
             named = True
         else:
-            said.append(f"{name}={', '.join(dict.fromkeys(numbers))}")
-    where = [] if named else [", ".join(own)]
+            descriptions.append(f"{name}={', '.join(dict.fromkeys(numbers))}")
+    column_texts = [] if named else [", ".join(own_names)]
     flags = ["isotropic"] if values.get("isotropic") == [1.0] else []
-    return f"{kind}({', '.join(where + said + flags)})"
+    return f"{kind}({', '.join(column_texts + descriptions + flags)})"
 
 
 def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names: Sequence[str]) -> Kernel:
-    own = globals()[_CLASSES[kind]]
+    factory = globals()[_CLASSES[kind]]
     arguments: dict[str, Any] = {}
     if kind == _MATERN[0.5] and values["isotropic"] == [1.0]:
-        own, arguments["isotropic"] = Matern, True
-    if own is Matern:
+        factory, arguments["isotropic"] = Matern, True
+    if factory is Matern:
         arguments["nu"] = next(nu for nu, name in _MATERN.items() if name == kind)
     for name, python, _ in _ARGUMENTS[kind]:
         if python:
-            one = len(set(values[name])) == 1 and not (
+            is_common = len(set(values[name])) == 1 and not (
                 python == "length_scale" and values.get("ard") == [1.0]
             )
-            arguments[python] = type(getattr(own, python))(values[name][0]) if one else values[name]
+            arguments[python] = type(getattr(factory, python))(values[name][0]) if is_common else values[name]
     # Numbers that belong to columns are told with their names.
     by_column = any(isinstance(value, list) for value in arguments.values()) and not is_numbered(names)
     everything = columns == list(range(len(names))) and not by_column
-    return own(**arguments, columns=None if everything else [names[j] for j in columns])
+    return factory(**arguments, columns=None if everything else [names[j] for j in columns])
 
 
 def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
@@ -265,21 +267,21 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
     if not isinstance(columns, Iterable):
         raise TypeError(f"columns = {columns!r}: it is a list of columns, by name or number")
     known = {name: j for j, name in enumerate(names)}
-    found = []
+    positions = []
     for column in columns:
         if isinstance(column, str):
             if column not in known:
                 raise ValueError(
                     f"the kernel reads a column '{column}', but the columns are: {', '.join(names)}"
                 )
-            found.append(known[column])
+            positions.append(known[column])
         elif not is_whole(column):
             raise TypeError(f"columns = {columns!r}: columns are names or whole numbers, not {column!r}")
         elif 0 <= column < len(names):
-            found.append(int(column))
+            positions.append(int(column))
         else:
             raise ValueError(f"the kernel reads column {column}, but there are {len(names)} columns, from 0")
-    return found
+    return positions
 
 
 def _numbers(name: str, value: Any) -> list[float]:
@@ -310,7 +312,7 @@ def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
     if len(numeric) == len(names):
         return factors
     everything, categorical = list(range(len(names))), [j for j in range(len(names)) if j not in numeric]
-    found, is_open = [], False
+    kept, is_open = [], False
     for kind, columns, arguments in factors:
         if kind == "categorical":
             columns = categorical if columns == everything else columns
@@ -319,15 +321,16 @@ def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
         else:
             wrong = next((names[j] for j in columns if j in categorical), None)
             if wrong is not None:
-                own = _CLASSES[kind]
+                class_name = _CLASSES[kind]
                 raise ValueError(
-                    f"{own} reads the column '{wrong}', which holds categories: they are read by Categorical"
+                    f"{class_name} reads the column '{wrong}', which holds categories: they are read by "
+                    f"Categorical"
                 )
         if columns:
-            found.append((kind, columns, arguments))
-    read = {j for _, columns, _ in found for j in columns}
+            kept.append((kind, columns, arguments))
+    read = {j for _, columns, _ in kept for j in columns}
     missing = [j for j in categorical if j not in read] if is_open else []
-    return found + [("categorical", [j], [("similarity", [Categorical.similarity])]) for j in missing]
+    return kept + [("categorical", [j], [("similarity", [Categorical.similarity])]) for j in missing]
 
 
 #: How rows say length scales.
@@ -340,8 +343,8 @@ def _length_scales(rule: str, X: np.ndarray) -> float | list[float]:
         raise ValueError(
             f"length_scale = {rule!r}: it is a number, a list of them, or one of {', '.join(_RULES)}"
         )
-    found = _core.length_scales(np.ascontiguousarray(X, dtype=np.float64), rule)
-    return found[0] if rule == "median" and found else found
+    scales = _core.length_scales(np.ascontiguousarray(X, dtype=np.float64), rule)
+    return scales[0] if rule == "median" and scales else scales
 
 
 class _Stationary(Kernel):
@@ -353,13 +356,13 @@ class _Stationary(Kernel):
     def _takes_rows(self):
         return isinstance(self.length_scale, str)
 
-    def _at(self, X, names, levels=None):
+    def _fitted_to(self, X, names, levels=None):
         if not isinstance(self.length_scale, str):
             return self
         columns = _numeric(names, levels) if self.columns is None else _positions(self.columns, names)
         # Without a column of numbers the factor has nothing to read.
-        found = _length_scales(self.length_scale, X[:, columns]) if columns else 1.0
-        return replace(self, length_scale=found)  # type: ignore[type-var]
+        scale = _length_scales(self.length_scale, X[:, columns]) if columns else 1.0
+        return replace(self, length_scale=scale)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, repr=False)
@@ -434,20 +437,20 @@ class ANOVA(_Stationary):
     scale: Lengths = 1.0
     columns: Columns = None
 
-    def _at(self, X, names, levels=None):
-        own = X[:, _numeric(names, levels) if self.columns is None else _positions(self.columns, names)]
-        mean, spread = own.mean(axis=0), own.std(axis=0)
+    def _fitted_to(self, X, names, levels=None):
+        numeric = X[:, _numeric(names, levels) if self.columns is None else _positions(self.columns, names)]
+        mean, deviations = numeric.mean(axis=0), numeric.std(axis=0)
         # A spread within rounding of the mean is a constant column.
-        said = {
+        rules = {
             "center": ("mean", mean),
-            "scale": ("std", np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)),
+            "scale": ("std", np.where(deviations > 1e-12 * np.abs(mean), deviations, 1.0)),
         }
-        found = {
+        fitted = {
             name: numbers.tolist()
-            for name, (rule, numbers) in said.items()
+            for name, (rule, numbers) in rules.items()
             if _is_rule(name, getattr(self, name), rule)
         }
-        return replace(super()._at(X, names, levels), **found)
+        return replace(super()._fitted_to(X, names, levels), **fitted)
 
 
 def _is_rule(name: str, value: Any, rule: str) -> bool:

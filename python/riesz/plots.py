@@ -47,7 +47,7 @@ def __dir__() -> list[str]:
 
 #: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn
 #: for each dot.
-REACH, SURE, FEW = 1.959963984540054, "95 % intervals", 200
+REACH, INTERVAL_LABEL, MAX_ROWS_WITH_INTERVALS = 1.959963984540054, "95 % intervals", 200
 #: Levels below a feature's name take so many characters, or the names would take the plot's place.
 NAMED = 40
 
@@ -71,7 +71,7 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
         ax.scatter(line, places, c=colour, s=12, linewidths=0, zorder=3)
         reach = (
             [r for i in range(len(line)) if (r := _reach(e, i, players)) is not None]
-            if len(line) <= FEW
+            if len(line) <= MAX_ROWS_WITH_INTERVALS
             else []
         )
         if len(reach) == len(line):
@@ -82,7 +82,7 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
         numbers |= not names
     _name_lines(ax, [name for name, _ in lines])
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
-    ax.set_xlabel(_value_name(e) + (_sure(e) if len(values) <= FEW else ""))
+    ax.set_xlabel(_value_name(e) + (_interval_label(e) if len(values) <= MAX_ROWS_WITH_INTERVALS else ""))
     if numbers:
         shown = [players[0] for _, players in lines if len(players) == 1]
         _colour_bar(ax, "feature value" + LESS * any(_called(e, j).endswith(LESS) for j in shown))
@@ -90,13 +90,16 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
 
 
 def _spans(e: Explanation) -> dict[str, tuple[float, float]]:
-    """By feature, the interval of its importance."""
-    found = e.importance()
-    return {name: (low, high) for name, low, high in zip(found["feature"], found["low"], found["high"])}
+    """The interval of the importance of each feature."""
+    importance = e.importance()
+    return {
+        name: (low, high)
+        for name, low, high in zip(importance["feature"], importance["low"], importance["high"])
+    }
 
 
 def protection_path(path: Any, ax: Axes | None = None) -> Axes:
-    """What protecting features costs: the score against the mean ``|value|`` of the protected features, a
+    """The cost of protecting features: the score against the mean ``|value|`` of the protected features, a
     point for each strength of :func:`riesz.protection_path`."""
     ax = _axes(ax, height=4.0)
     mine = [path.feature_names.index(name) for name in path.protected]
@@ -154,13 +157,17 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
     _name_lines(ax, [name for name, _ in lines])
     ax.margins(x=0.12)
     ax.axvline(0.0, color=MUTED, linewidth=0.8)
-    over_rows = ", 95 % interval over rows" if spans and np.isfinite(list(spans.values())).all() else _sure(e)
+    over_rows = (
+        ", 95 % interval over rows"
+        if spans and np.isfinite(list(spans.values())).all()
+        else _interval_label(e)
+    )
     ax.set_xlabel((_value_name(e) if single else f"mean |{_value_name(e)}|") + over_rows)
     return ax
 
 
 def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """What features contribute to MMD² or HSIC, a bar for each, in a grey box that holds the middle 95 % of
+    """The contribution of each feature to MMD² or HSIC as a bar, in a grey box that holds the middle 95 % of
     its values under the null hypothesis. Bars of features whose adjusted p-value is above 0.05 are grey."""
     e = _table(result._explained()[0], max_display, single=True)
     lines = _lines(e, max_display)
@@ -198,23 +205,23 @@ def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 
     return ax
 
 
-def witness(found: Any, ax: Axes | None = None) -> Axes:
+def witness(witness: Any, ax: Axes | None = None) -> Axes:
     """Where along a column two samples differ: the witness function with two standard errors, above 0 where
     the first sample has more mass and below where the second has."""
     ax = _axes(ax, height=3.4)
-    values, spread = found.values, 2.0 * found.std_error
-    if found.places.dtype == object:
+    values, deviations = witness.values, 2.0 * witness.std_error
+    if witness.places.dtype == object:
         places = np.arange(len(values))
         ax.bar(places, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
-        ax.errorbar(places, values, spread, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4)
-        ax.set_xticks(places, found.places)
+        ax.errorbar(places, values, deviations, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4)
+        ax.set_xticks(places, witness.places)
     else:
         ax.fill_between(
-            found.places, values - spread, values + spread, color="#dfe2e6", linewidth=0, zorder=1
+            witness.places, values - deviations, values + deviations, color="#dfe2e6", linewidth=0, zorder=1
         )
         for sign, colour in [(1, UP), (-1, DOWN)]:
             ax.plot(
-                found.places,
+                witness.places,
                 np.where(values * sign >= 0, values, np.nan),
                 color=colour,
                 linewidth=1.6,
@@ -222,7 +229,7 @@ def witness(found: Any, ax: Axes | None = None) -> Axes:
             )
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=2)
     ax.margins(y=0.12)
-    ax.set_xlabel(found.feature)
+    ax.set_xlabel(witness.feature)
     ax.set_ylabel("witness function")
     for text, y, side in [
         ("more of the first sample", 0.98, "top"),
@@ -232,40 +239,44 @@ def witness(found: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def component(found: Any, ax: Axes | None = None) -> Axes:
+def component(component: Any, ax: Axes | None = None) -> Axes:
     """A component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: of one
     column a curve, with the middle 95 % of the posterior if there is one, of two a surface."""
-    if found.places is None or found.values.ndim != len(found.places):
+    if component.places is None or component.values.ndim != len(component.places):
         raise ValueError(
             "a component is drawn along one or two columns, of one output: ask for it without rows"
         )
     ax = _axes(ax, height=3.4)
-    title, numeric = " × ".join(found.features), [places.dtype != object for places in found.places]
-    axes = [places if number else np.arange(len(places)) for places, number in zip(found.places, numeric)]
+    title, numeric = " × ".join(component.features), [places.dtype != object for places in component.places]
+    axes = [places if number else np.arange(len(places)) for places, number in zip(component.places, numeric)]
     if len(axes) == 1:
-        (places,), spread = axes, 0.0 if found.sd is None else 1.96 * found.sd
-        if found.sd is not None:
-            low, high = found.values - spread, found.values + spread
+        (places,), deviations = axes, 0.0 if component.sd is None else 1.96 * component.sd
+        if component.sd is not None:
+            low, high = component.values - deviations, component.values + deviations
             ax.fill_between(places, low, high, color="#dfe2e6", linewidth=0, zorder=1, label="middle 95 %")
-        ax.plot(places, found.values, color=DOWN, linewidth=1.6, zorder=3, marker="" if numeric[0] else "o")
+        ax.plot(
+            places, component.values, color=DOWN, linewidth=1.6, zorder=3, marker="" if numeric[0] else "o"
+        )
         ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=2)
         ax.set_xlabel(title)
         ax.set_ylabel("component")
     else:
-        most = np.abs(found.values).max() or 1.0
-        mesh = ax.pcolormesh(*axes, found.values.T, cmap="RdBu_r", vmin=-most, vmax=most, shading="nearest")
+        largest = np.abs(component.values).max() or 1.0
+        mesh = ax.pcolormesh(
+            *axes, component.values.T, cmap="RdBu_r", vmin=-largest, vmax=largest, shading="nearest"
+        )
         ax.figure.colorbar(mesh, ax=ax, label=f"component {title}")
-        ax.set_xlabel(found.features[0])
-        ax.set_ylabel(found.features[-1])
+        ax.set_xlabel(component.features[0])
+        ax.set_ylabel(component.features[-1])
         if not numeric[1]:
-            ax.set_yticks(axes[1], found.places[1])
+            ax.set_yticks(axes[1], component.places[1])
     if not numeric[0]:
-        ax.set_xticks(axes[0], found.places[0])
+        ax.set_xticks(axes[0], component.places[0])
     return ax
 
 
 def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """How one row's values lead from the base value to the prediction, the largest step on top."""
+    """The values of a row as steps from the base value to the prediction, the largest step on top."""
     e = _row(explanation, max_display, "waterfall")
     values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
     lines = _lines(e, max_display, order=np.argsort(-np.abs(values), kind="stable"))
@@ -287,7 +298,7 @@ def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int
     ax.axvline(base, color=MUTED, linewidth=0.7, linestyle=":", zorder=1)
     _name_lines(ax, [_with_value(e, name, players) for name, players in lines])
     ax.margins(x=0.14)
-    ax.set_xlabel(f"base value {base:.4g}  →  prediction {prediction:.4g}{_sure(e)}")
+    ax.set_xlabel(f"base value {base:.4g}  →  prediction {prediction:.4g}{_interval_label(e)}")
     return ax
 
 
@@ -311,15 +322,15 @@ def scatter(
     colour, names = (DOWN, {}) if color is None else _colours(e, _feature(e, color))
     ax = _axes(ax, height=3.6)
     numbers, levels = _numbers(cells)
-    spread = (
+    jitter = (
         0.0 if levels is None else 0.4 * (((np.arange(len(numbers)) + 0.5) * 0.6180339887498949) % 1 - 0.5)
     )
-    ax.scatter(numbers + spread, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
-    sure = e._sd is not None and len(numbers) <= FEW
-    if sure:
+    ax.scatter(numbers + jitter, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
+    has_intervals = e._sd is not None and len(numbers) <= MAX_ROWS_WITH_INTERVALS
+    if has_intervals:
         reach = REACH * e._sd[:, j, 0]
         ax.errorbar(
-            numbers + spread,
+            numbers + jitter,
             e._values[:, j, 0],
             yerr=reach,
             fmt="none",
@@ -332,8 +343,8 @@ def scatter(
         ax.set_xticks(range(len(levels)), levels)
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(_called(e, j))
-    told = f"{_value_name(e)} of {e.feature_names[j]}{_sure(e) if sure else ''}"
-    ax.set_ylabel(textwrap.fill(told, 42, break_long_words=False))
+    label = f"{_value_name(e)} of {e.feature_names[j]}{_interval_label(e) if has_intervals else ''}"
+    ax.set_ylabel(textwrap.fill(label, 42, break_long_words=False))
     if names:
         for level, paint in names.items():
             ax.scatter([], [], c=paint, s=16, label=level)
@@ -368,29 +379,29 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     if not e._core.is_efficient:
         values, names = np.append(values, e._residual[0, 0]), [*names, LEFT_OVER]
     ax = _axes(ax, height=2.8)
-    whole = np.abs(values).sum() or 1.0
+    total = np.abs(values).sum() or 1.0
     for sign, colour in [(1, UP), (-1, DOWN)]:
-        own = [j for j in np.argsort(-np.abs(values), kind="stable").tolist() if values[j] * sign > 0]
+        positions = [j for j in np.argsort(-np.abs(values), kind="stable").tolist() if values[j] * sign > 0]
         # What is too thin to be told from the next, and what is beyond those shown, shares a bar; one alone
         # keeps its name.
-        keep = sum(abs(values[j]) > 0.01 * whole for j in own[:max_display])
-        keep = keep if len(own) > keep + 1 else len(own)
-        lines = [(names[j], [j]) for j in own[:keep]]
-        if keep < len(own):
-            lines.append((f"sum of {len(own) - keep} {_others(e)}", own[keep:]))
-        at = prediction
+        keep = sum(abs(values[j]) > 0.01 * total for j in positions[:max_display])
+        keep = keep if len(positions) > keep + 1 else len(positions)
+        lines = [(names[j], [j]) for j in positions[:keep]]
+        if keep < len(positions):
+            lines.append((f"sum of {len(positions) - keep} {_others_label(e)}", positions[keep:]))
+        end = prediction
         for k, (name, players) in enumerate(lines):
             size = values[players].sum()
-            ax.barh(0, -size, left=at, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
+            ax.barh(0, -size, left=end, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
             reach = _reach(e, 0, players) if max(players) < len(e.feature_names) else None
             # Names run outwards from the inner ends of bars, on two levels by turns; the sum's lies below
             # them at the outer end.
             if len(players) > 1:
-                text, x, y, side = f"{name}: {_signed(size, reach)}", at - size, -1.75, "left"
+                text, x, y, side = f"{name}: {_signed(size, reach)}", end - size, -1.75, "left"
             else:
                 label = name.replace(" × ", " ×\n")
-                text, x, y, side = f"{label}\n{_signed(size, reach)}", at, (-0.36, -1.05)[k % 2], "right"
-            if len(players) > 1 or abs(size) > 0.05 * whole:
+                text, x, y, side = f"{label}\n{_signed(size, reach)}", end, (-0.36, -1.05)[k % 2], "right"
+            if len(players) > 1 or abs(size) > 0.05 * total:
                 side = side if sign > 0 else {"left": "right", "right": "left"}[side]
                 ax.annotate(
                     text,
@@ -402,7 +413,7 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
                     fontsize="small",
                     color=MUTED,
                 )
-            at -= size
+            end -= size
     ax.axvline(base, color=MUTED, linewidth=0.8, linestyle=":")
     ax.annotate(f"base value {base:.4g}", (base, 0.62), ha="center", fontsize="small", color=MUTED)
     ax.axvline(prediction, color="black", linewidth=1.0, zorder=4)
@@ -413,7 +424,7 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.margins(x=0.08)
-    ax.set_xlabel(_value_name(e).replace(e._core.value_name, "model output") + _sure(e))
+    ax.set_xlabel(_value_name(e).replace(e._core.value_name, "model output") + _interval_label(e))
     return ax
 
 
@@ -423,25 +434,31 @@ def interactions(explanation: Explanation, ax: Axes | None = None, max_display: 
     ``|value|`` over rows; for a single row, its values. The features are those that take part in most; the
     strongest sets of three or more are named below."""
     e = _table(explanation, max_display, single=True)
-    together = _Together.of(e)
-    players = together.players(max_display)
-    n, names = len(players), [e.feature_names[together.alone[j]] for j in players]
-    values = together.matrix[np.ix_(players, players)]
+    strengths = _InteractionStrengths.from_explanation(e)
+    players = strengths.players(max_display)
+    n, names = len(players), [e.feature_names[strengths.single_sets[j]] for j in players]
+    values = strengths.matrix[np.ix_(players, players)]
     diagonal = np.eye(n, dtype=bool)
     ax = _axes(ax, height=1.6 + 0.34 * n)
     for image, (cells, colours) in enumerate([(~diagonal, True), (diagonal, False)]):
         size = np.abs(values[cells]).max(initial=0.0) or 1.0
-        lowest = -size if together.single else 0.0
-        own = np.ma.array(values, mask=~cells)
-        cmap = _diverging() if together.single else _sizes()
+        lowest = -size if strengths.single else 0.0
+        shown_values = np.ma.array(values, mask=~cells)
+        cmap = _diverging() if strengths.single else _sizes()
         drawn = ax.imshow(
-            own, aspect="auto", cmap=cmap, vmin=lowest, vmax=size, interpolation="nearest", zorder=image
+            shown_values,
+            aspect="auto",
+            cmap=cmap,
+            vmin=lowest,
+            vmax=size,
+            interpolation="nearest",
+            zorder=image,
         )
         if colours:
             ax.figure.colorbar(drawn, ax=ax, label="pairs", fraction=0.04, pad=0.02)
         for k, across in zip(*np.nonzero(cells)) if n <= 12 else ():
             paint = "white" if abs(values[k, across]) > 0.7 * size else "#1d2229"
-            text = _signed(values[k, across]) if together.single else f"{values[k, across]:.2g}"
+            text = _signed(values[k, across]) if strengths.single else f"{values[k, across]:.2g}"
             ax.annotate(
                 text, (across, k), ha="center", va="center", fontsize="x-small", color=paint, zorder=4
             )
@@ -459,9 +476,9 @@ def interactions(explanation: Explanation, ax: Axes | None = None, max_display: 
     ax.spines[:].set_visible(False)
     ax.set_xlabel(
         _notes(
-            f"{together.title(e)}; on the diagonal, of features alone",
-            together.larger(e),
-            together.left_out(n),
+            f"{strengths.title(e)}; on the diagonal, of features alone",
+            strengths.larger(e),
+            strengths.left_out(n),
         ),
         fontsize="small",
         color=MUTED,
@@ -474,30 +491,30 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
     strongest pairs of them as lines, the wider the stronger: means of ``|value|`` over rows. For a single row
     colours say which way its values push."""
     e = _table(explanation, max_display, single=True)
-    together = _Together.of(e)
-    players = together.players(max_display)
+    strengths = _InteractionStrengths.from_explanation(e)
+    players = strengths.players(max_display)
     n, place = len(players), {j: k for k, j in enumerate(players)}
-    colour = lambda value: (UP if value > 0 else DOWN) if together.single else DOWN
+    colour = lambda value: (UP if value > 0 else DOWN) if strengths.single else DOWN
     ax = _axes(ax, height=5.2)
     from matplotlib.patheffects import withStroke
 
     angle = np.pi / 2 - (np.arange(n) + 0.5) / n * 2 * np.pi
     x, y = np.cos(angle), np.sin(angle)
-    drawn = [(a, b) for a, b in together.pairs if a in place and b in place and together.matrix[a, b] != 0.0][
-        :max_display
-    ]
-    strongest = abs(together.matrix[drawn[0]]) if drawn else 1.0
+    drawn = [
+        (a, b) for a, b in strengths.pairs if a in place and b in place and strengths.matrix[a, b] != 0.0
+    ][:max_display]
+    strongest = abs(strengths.matrix[drawn[0]]) if drawn else 1.0
     for a, b in drawn[::-1]:
-        part, ends = abs(together.matrix[a, b]) / strongest, [place[a], place[b]]
-        paint = colour(together.matrix[a, b])
+        part, ends = abs(strengths.matrix[a, b]) / strongest, [place[a], place[b]]
+        paint = colour(strengths.matrix[a, b])
         ax.plot(x[ends], y[ends], color=paint, linewidth=0.6 + 6.0 * part, alpha=0.25 + 0.6 * part, zorder=2)
-    own = together.matrix[players, players]
-    areas = 500.0 * min(1.0, 10.0 / n) * np.abs(own) / (np.abs(own).max() or 1.0)
+    single_values = strengths.matrix[players, players]
+    areas = 500.0 * min(1.0, 10.0 / n) * np.abs(single_values) / (np.abs(single_values).max() or 1.0)
     ax.scatter(
         x,
         y,
         s=np.maximum(areas, 10.0),
-        c=[colour(v) for v in own],
+        c=[colour(v) for v in single_values],
         edgecolors="white",
         linewidths=1.0,
         zorder=3,
@@ -505,7 +522,7 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
     for k, j in enumerate(players):
         side, away = (-1 if x[k] < -1e-9 else 1), np.sqrt(max(areas[k], 10.0)) / 2 + 4.0
         ax.annotate(
-            e.feature_names[together.alone[j]],
+            e.feature_names[strengths.single_sets[j]],
             (x[k], y[k]),
             (side * away, 0),
             textcoords="offset points",
@@ -518,15 +535,15 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
     ax.margins(0.14)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
-    rest = len(together.pairs) - len(drawn)
-    size = lambda pairs: sum(abs(together.matrix[pair]) for pair in pairs)
-    share = 1.0 - size(drawn) / (size(together.pairs) or 1.0)
-    others = f"The other {rest} pairs hold {share:.1%} of what pairs are worth in size." if rest else ""
+    omitted = len(strengths.pairs) - len(drawn)
+    size = lambda pairs: sum(abs(strengths.matrix[pair]) for pair in pairs)
+    share = 1.0 - size(drawn) / (size(strengths.pairs) or 1.0)
+    remark = f"The other {omitted} pairs hold {share:.1%} of what pairs are worth in size." if omitted else ""
     notes = _notes(
-        f"{together.title(e)}: areas of features alone, widths of pairs",
-        others,
-        together.larger(e),
-        together.left_out(n),
+        f"{strengths.title(e)}: areas of features alone, widths of pairs",
+        remark,
+        strengths.larger(e),
+        strengths.left_out(n),
     )
     ax.set_xlabel(notes, fontsize="small", color=MUTED)
     return ax
@@ -555,8 +572,8 @@ def _table(explanation: Explanation, max_display: int | None, single: bool = Fal
 
 
 @dataclass
-class _Together:
-    """What features are worth alone, by pairs and in larger sets: of one row its values, else means of
+class _InteractionStrengths:
+    """The strengths of single features, pairs and larger sets: the values of a single row, otherwise means of
     ``|value|``."""
 
     single: bool
@@ -565,10 +582,10 @@ class _Together:
     #: Players by players, with what each is worth alone on the diagonal.
     matrix: np.ndarray
     #: By player the set of it alone.
-    alone: dict[int, int]
+    single_sets: dict[int, int]
 
     @classmethod
-    def of(cls, e: Explanation) -> _Together:
+    def from_explanation(cls, e: Explanation) -> _InteractionStrengths:
         subsets = e._core.subsets
         if subsets is None:
             raise ValueError(
@@ -599,7 +616,7 @@ class _Together:
         return [(self.subsets[k][0], self.subsets[k][1]) for k in order if len(self.subsets[k]) == 2]
 
     def players(self, max_display: int | None) -> list[int]:
-        """Those that take part in most, in their order."""
+        """The players that take part in the strongest sets, in their order."""
         part = np.zeros(len(self.matrix))
         for subset, value in zip(self.subsets, self.strength):
             part[subset] += abs(value)
@@ -615,9 +632,9 @@ class _Together:
             f"{e.feature_names[k]} {_signed(self.strength[k]) if self.single else f'{self.strength[k]:.3g}'}"
             for k in sets[:3]
         ]
-        more = [f"and {len(sets) - 3} more"] if len(sets) > 3 else []
+        further = [f"and {len(sets) - 3} more"] if len(sets) > 3 else []
         size = "three" if max(map(len, self.subsets)) == 3 else "three or more"
-        return f"Of {size} features: {', '.join([*names, *more])}." if sets else ""
+        return f"Of {size} features: {', '.join([*names, *further])}." if sets else ""
 
     def left_out(self, drawn: int) -> str:
         count = len(self.matrix) - drawn
@@ -629,16 +646,16 @@ class _Together:
         )
 
 
-def _row(explanation: Explanation, max_display: int | None, what: str) -> Explanation:
+def _row(explanation: Explanation, max_display: int | None, label: str) -> Explanation:
     e = _table(explanation, max_display, single=True)
     if not e._core.is_complete:
         raise ValueError(
-            f"a {what} adds up to the prediction, which the values of some of the features do not: "
+            f"a {label} adds up to the prediction, which the values of some of the features do not: "
             "draw the whole explanation's row"
         )
     if len(e._values) != 1:
         raise ValueError(
-            f"a {what} shows one row, and the explanation has {len(e._values)}: pick one, as in "
+            f"a {label} shows one row, and the explanation has {len(e._values)}: pick one, as in "
             "explanation[0]"
         )
     return e
@@ -657,11 +674,11 @@ def _lines(
     keep = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
     lines = [(e.feature_names[j], [j]) for j in players[:keep]]
     if keep < len(players):
-        lines.append((f"sum of {len(players) - keep} {_others(e)}", players[keep:]))
+        lines.append((f"sum of {len(players) - keep} {_others_label(e)}", players[keep:]))
     return lines
 
 
-def _others(e: Explanation) -> str:
+def _others_label(e: Explanation) -> str:
     return "other features" if e._core.subsets is None else "others"
 
 
@@ -682,8 +699,8 @@ def _feature(e: Explanation, feature: str | int | None) -> int:
 
 def _cells(e: Explanation, player: int) -> np.ndarray | None:
     """The feature's values; ``None`` for a group of columns."""
-    own = e._players[player][1]
-    return e._data[:, own[0]] if len(own) == 1 else None
+    columns = e._players[player][1]
+    return e._data[:, columns[0]] if len(columns) == 1 else None
 
 
 def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
@@ -777,8 +794,8 @@ def _colour_bar(ax: Axes, label: str) -> None:
 
 def _called(e: Explanation, player: int) -> str:
     """The feature's name, which says so where its values are differences."""
-    own, name = e._players[player][1], e.feature_names[player]
-    return name + LESS if len(own) == 1 and e.column_names[own[0]].endswith(LESS) else name
+    columns, name = e._players[player][1], e.feature_names[player]
+    return name + LESS if len(columns) == 1 and e.column_names[columns[0]].endswith(LESS) else name
 
 
 def _with_value(e: Explanation, name: str, players: list[int]) -> str:
@@ -801,9 +818,9 @@ def _signed(value: float, reach: float | None = None) -> str:
     return f"{value:+.3g}".replace("-", "−") + ("" if reach is None else f" ± {reach:.2g}")
 
 
-def _sure(e: Explanation) -> str:
-    """What whiskers are, where there are some."""
-    return "" if e._sd is None else f", {SURE}"
+def _interval_label(e: Explanation) -> str:
+    """The label of whiskers, if there are some."""
+    return "" if e._sd is None else f", {INTERVAL_LABEL}"
 
 
 def _reach(e: Explanation, row: int, players: list[int]) -> float | None:
@@ -822,11 +839,11 @@ def _mean_reach(e: Explanation, players: list[int]) -> float | None:
     return None if e._sd is None else REACH * float(e._sd[:, players, 0].mean(axis=0).sum())
 
 
-def _whisker(ax: Axes, y: float, at: float, reach: float | None, least: float | None = None) -> None:
+def _whisker(ax: Axes, y: float, x: float, reach: float | None, minimum: float | None = None) -> None:
     if reach is not None:
-        below = reach if least is None else min(reach, at - least)
+        below = reach if minimum is None else min(reach, x - minimum)
         ax.errorbar(
-            at, y, xerr=[[below], [reach]], fmt="none", ecolor="black", elinewidth=1.0, capsize=3, zorder=5
+            x, y, xerr=[[below], [reach]], fmt="none", ecolor="black", elinewidth=1.0, capsize=3, zorder=5
         )
 
 

@@ -177,7 +177,7 @@ class PreferenceClassifier(BaseEstimator):
     _has_home = False
     _ids: list[str] | None = None
     _function: Any = None
-    _without: str | None = None
+    _no_model_reason: str | None = None
     _background: Any = None
 
     def __init__(
@@ -262,9 +262,9 @@ class PreferenceClassifier(BaseEstimator):
         self.landmarks_: int | None = None
         self.context_landmarks_: int | None = None
         self._function, self._background = None, copy.deepcopy(items)
-        ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+        outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
         if self.model in ABILITIES:
-            return self._fit_abilities(items, duels, ended, further)
+            return self._fit_abilities(items, duels, outcomes, further)
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
         names, levels, rows = read_items(items, self.columns)
@@ -283,27 +283,31 @@ class PreferenceClassifier(BaseEstimator):
             left, right = bags_of(duels, called)
         else:
             left, right = rows_of(items, duels, len(rows))
-        count, kept = len(left), ended.rows
+        count, kept = len(left), outcomes.rows
         at_home = None if home is None else homes(home, duels)[kept].tolist()
-        duel = ended.given(left, right)
+        duel = outcomes.to_core(left, right)
         left, right = left[kept], right[kept]
-        where, between = None, None
+        context_columns, between = None, None
         if contexts is not None or users is not None:
-            where, cells = Contexts.read(contexts, users, count)
+            context_columns, cells = Contexts.read(contexts, users, count)
             cells = np.ascontiguousarray(cells[kept])
-            own = rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
-            text = own._at(cells, where.names, where.levels)._to_json(where.names, where.levels)
+            context_kernel = (
+                rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
+            )
+            text = context_kernel._fitted_to(cells, context_columns.names, context_columns.levels)._to_json(
+                context_columns.names, context_columns.levels
+            )
             shared = _SHARED if self.context_kernel is None else 0.0
-            between = (text, shared, (where.names, where.levels, cells))
+            between = (text, shared, (context_columns.names, context_columns.levels, cells))
         elif self.context_kernel is not None:
             raise ValueError(
                 "context_kernel: these duels have no contexts: give fit contexts or users, or leave the "
                 "kernel out"
             )
-        text = kernel._at(rows, names, levels)._to_json(names, levels)
+        text = kernel._fitted_to(rows, names, levels)._to_json(names, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        given = labels_of(items) if self.ability else None
-        called = given if given is not None else [str(i) for i in range(len(rows))]
+        labels = labels_of(items) if self.ability else None
+        called = labels if labels is not None else [str(i) for i in range(len(rows))]
         circumstances = {
             "home": at_home,
             "names": called if self.ability else None,
@@ -313,26 +317,28 @@ class PreferenceClassifier(BaseEstimator):
             "bound": self.inference == "bound",
         }
         fitted: Any
-        found: Any
+        prior: Any
         table, tune = (names, levels, rows), self.optimizer is not None
-        most = self._most_landmarks(left, right, None if between is None else between[2][2], bags is not None)
-        if most is None:
-            fitted, found = _core.fit_preferences(
+        n_landmarks = self._most_landmarks(
+            left, right, None if between is None else between[2][2], bags is not None
+        )
+        if n_landmarks is None:
+            fitted, prior = _core.fit_preferences(
                 text, table, duel, circumstances, *_MODELS[self.model], tune, restarts, seed
             )
             model, notes = fitted.model, fitted.warnings
         else:
-            around = _count("context_landmarks", self.context_landmarks, 1)
+            n_context_landmarks = _count("context_landmarks", self.context_landmarks, 1)
             pairs, draws = (
                 _count("n_tuning_pairs", self.n_tuning_pairs, 1),
                 _count("n_draws", self.n_draws, 0),
             )
-            sizes = (most, around, pairs, draws, float(self.tol))
+            sizes = (n_landmarks, n_context_landmarks, pairs, draws, float(self.tol))
             fitted = _core.fit_landmarks(
                 text, table, duel, circumstances, list(_MODELS[self.model]), tune, restarts, seed, sizes
             )
-            found, model, notes = fitted.prior, fitted.model, fitted.warnings
-            self._function, self._without = fitted.function, fitted.without
+            prior, model, notes = fitted.prior, fitted.model, fitted.warnings
+            self._function, self._no_model_reason = fitted.function, fitted.no_model_reason
             self.landmarks_, self.context_landmarks_ = (
                 fitted.function.landmarks,
                 fitted.function.context_landmarks,
@@ -340,41 +346,45 @@ class PreferenceClassifier(BaseEstimator):
             self.unknown_variance_, self.unknown_context_variance_ = fitted.unknown, fitted.unknown_contexts
         for message in notes:
             warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=2)
-        self._names, self._levels, self._contexts = names, levels, where
+        self._names, self._levels, self._contexts = names, levels, context_columns
         self._has_home, self._ids = (
             home is not None,
             [*called, UNSEEN, UNSEEN_RIGHT] if self.ability else None,
         )
         self.expansion_ = None if model is None else Expansion._wrap(model)
-        self.kernel_ = rk._from_json(found.kernel, self._names)
-        self.utility_, self.generalised_ = found.utility, found.generalised
-        alone = list(found.alone)
-        self.home_advantage_ = alone.pop(0) if self._has_home else 0.0
-        self.ability_ = alone.pop(0) if self.ability else 0.0
-        text, self.shared_ = found.contexts or (None, 1.0)
-        self.context_kernel_ = None if text is None or where is None else rk._from_json(text, where.names)
-        self.margin_ = found.margin or 0.0
+        self.kernel_ = rk._from_json(prior.kernel, self._names)
+        self.utility_, self.generalised_ = prior.utility, prior.generalised
+        further_variances = list(prior.further)
+        self.home_advantage_ = further_variances.pop(0) if self._has_home else 0.0
+        self.ability_ = further_variances.pop(0) if self.ability else 0.0
+        text, self.shared_ = prior.contexts or (None, 1.0)
+        self.context_kernel_ = (
+            None if text is None or context_columns is None else rk._from_json(text, context_columns.names)
+        )
+        self.margin_ = prior.margin or 0.0
         self.log_marginal_likelihood_value_ = fitted.log_marginal_likelihood
         self.classes_ = np.array(["right", "left", "tie"][: 3 if self.ties == "model" else 2])
         self.n_features_in_ = len(self._names)
         return self
 
     def _fit_abilities(
-        self, items: Any, duels: Any, ended: Outcomes, further: dict[str, Any]
+        self, items: Any, duels: Any, outcomes: Outcomes, further: dict[str, Any]
     ) -> PreferenceClassifier:
-        own = {
+        options = {
             "ability": self.ability or None,
             "ties": None if self.ties == "half" else self.ties,
             "inference": None if self.inference == "laplace" else self.inference,
             "context_kernel": self.context_kernel,
             "landmarks": None if self.landmarks in ("auto", None) else self.landmarks,
         }
-        for name, given in (further | own).items():
-            if given is not None:
+        for name, setting in (further | options).items():
+            if setting is not None:
                 raise ValueError(
                     f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'"
                 )
-        for name, value in fit_abilities(self.model, items, duels, ended, self.ridge, self.columns).items():
+        for name, value in fit_abilities(
+            self.model, items, duels, outcomes, self.ridge, self.columns
+        ).items():
             setattr(self, name, value)
         self._contexts, self._has_home, self._ids = None, False, None
         if self.model == "bradley_terry":
@@ -396,12 +406,12 @@ class PreferenceClassifier(BaseEstimator):
                 "or leave these"
             )
         if self.landmarks == "auto":
-            met = [
+            compared = [
                 np.minimum(left, right),
                 np.maximum(left, right),
                 *([] if contexts is None else contexts.T),
             ]
-            return _LANDMARKS if len(np.unique(np.column_stack(met), axis=0)) > _DENSE else None
+            return _LANDMARKS if len(np.unique(np.column_stack(compared), axis=0)) > _DENSE else None
         return 2**32 if self.landmarks == "all" else _count("landmarks", self.landmarks, 1)
 
     def _check(self) -> None:
@@ -447,7 +457,7 @@ class PreferenceClassifier(BaseEstimator):
         home: Any = None,
         ids: Any = None,
     ) -> np.ndarray:
-        """The same with numbers for categories."""
+        """The rows of duels with numbers for categories."""
         check_is_fitted(self, "classes_")
         at_home = sides(home)
         if home is not None and not self._has_home:
@@ -456,8 +466,8 @@ class PreferenceClassifier(BaseEstimator):
             )
         names = self._named(left, right, ids)
         blocks = []
-        for side, what, sign in ((left, "left", 1), (right, "right", -1)):
-            blocks.append(self._items(side, what))
+        for side, label, sign in ((left, "left", 1), (right, "right", -1)):
+            blocks.append(self._items(side, label))
             if self._has_home:
                 blocks.append((at_home == sign).astype(float)[:, None])
             if names is not None:
@@ -469,21 +479,21 @@ class PreferenceClassifier(BaseEstimator):
         return side_by_side(blocks)
 
     def _pairs(
-        self, left: Any, right: Any, **where: Any
+        self, left: Any, right: Any, **circumstances: Any
     ) -> tuple[tuple, list[tuple[int, int]], tuple | None]:
         """Each item once, pairs of them, and their contexts: how landmarks take duels."""
-        codes, (names, levels) = self._codes(left, right, **where), self._item_columns()
-        either = np.vstack([codes[:, : len(names)], codes[:, len(names) : 2 * len(names)]])
-        items, places = np.unique(either, axis=0, return_inverse=True)
+        codes, (names, levels) = self._codes(left, right, **circumstances), self._item_columns()
+        stacked = np.vstack([codes[:, : len(names)], codes[:, len(names) : 2 * len(names)]])
+        items, places = np.unique(stacked, axis=0, return_inverse=True)
         first, second = np.split(places.ravel(), 2)
-        around = None
+        contexts = None
         if self._contexts is not None:
-            around = (
+            contexts = (
                 self._contexts.names,
                 self._contexts.levels,
                 np.ascontiguousarray(codes[:, 2 * len(names) :]),
             )
-        return (names, levels, items), list(zip(first.tolist(), second.tolist())), around
+        return (names, levels, items), list(zip(first.tolist(), second.tolist())), contexts
 
     def _item_columns(self) -> tuple[list[str], list[list[str] | None]]:
         """Names and levels of an item's columns, home and its name included."""
@@ -500,12 +510,12 @@ class PreferenceClassifier(BaseEstimator):
                     "out"
                 )
             return None
-        given = (labels_of(left), labels_of(right)) if ids is None else ids
-        if len(given) != 2 or any(one is None for one in given):
+        names = (labels_of(left), labels_of(right)) if ids is None else ids
+        if len(names) != 2 or any(side is None for side in names):
             raise ValueError(
                 "ability=True: say who they are, by the index of data frames or with ids=(left, right)"
             )
-        return [places_of(one, self._ids, unseen) for one, unseen in zip(given, (UNSEEN, UNSEEN_RIGHT))]
+        return [places_of(side, self._ids, unseen) for side, unseen in zip(names, (UNSEEN, UNSEEN_RIGHT))]
 
     def _spelled(self, wide: np.ndarray) -> np.ndarray:
         """Rows of codes with the levels that they stand for."""
@@ -528,7 +538,9 @@ class PreferenceClassifier(BaseEstimator):
             **{name: [name] for name in contexts},
         }
 
-    def decision_function(self, left: Any, right: Any, return_std: bool | str = False, **where: Any) -> Any:
+    def decision_function(
+        self, left: Any, right: Any, return_std: bool | str = False, **circumstances: Any
+    ) -> Any:
         """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard
         deviation, too; of a model with ``ties="model"`` the left item's advantage g, from which the log odds
         of a win differ by ``margin_``. Here and below ``where`` is as in :meth:`rows`.
@@ -540,42 +552,42 @@ class PreferenceClassifier(BaseEstimator):
         if return_std not in (False, True, "exact"):
             raise ValueError(f"return_std = {return_std!r}: it is True, False or 'exact'")
         if self._function is not None:
-            spread = ("exact" if return_std == "exact" else "draws") if return_std else None
-            mean, sd = self._function.log_odds(*self._pairs(left, right, **where), spread)
+            deviations = ("exact" if return_std == "exact" else "draws") if return_std else None
+            mean, sd = self._function.log_odds(*self._pairs(left, right, **circumstances), deviations)
             return (mean, sd) if return_std else mean
-        codes = self._codes(left, right, **where)
-        found = self.expansion_.predict(self._spelled(codes), return_std=bool(return_std))
+        codes = self._codes(left, right, **circumstances)
+        prediction = self.expansion_.predict(self._spelled(codes), return_std=bool(return_std))
         # Of two alike nothing is unknown, and rounding means nothing.
-        for numbers in found if return_std else (found,):
-            numbers[self._alike(codes)] = 0.0
-        return found
+        for numbers in prediction if return_std else (prediction,):
+            numbers[self._equal_items(codes)] = 0.0
+        return prediction
 
-    def _alike(self, codes: np.ndarray) -> np.ndarray:
+    def _equal_items(self, codes: np.ndarray) -> np.ndarray:
         width = self.n_features_in_ + self._has_home + (self._ids is not None)
         return (codes[:, :width] == codes[:, width : 2 * width]).all(axis=1)
 
-    def predict_proba(self, left: Any, right: Any, **where: Any) -> np.ndarray:
+    def predict_proba(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
         """The probabilities that the right and that the left item wins, and with ``ties="model"`` that
         neither does, averaged over the posterior: (duels, 2 or 3). Those of "bradley_terry" and "linear" are
         of the estimated log odds themselves."""
         if self._function is not None:
-            return self._function.probabilities(*self._pairs(left, right, **where))
-        return self.expansion_.predict_proba(self.rows(left, right, **where))
+            return self._function.probabilities(*self._pairs(left, right, **circumstances))
+        return self.expansion_.predict_proba(self.rows(left, right, **circumstances))
 
-    def predict(self, left: Any, right: Any, **where: Any) -> np.ndarray:
-        """What is most likely: ``"left"`` or ``"right"`` wins, or with ``ties="model"`` a ``"tie"``."""
+    def predict(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
+        """The most likely outcome: ``"left"`` or ``"right"`` wins, or with ``ties="model"`` a ``"tie"``."""
         if len(self.classes_) > 2:
-            return self.classes_[self.predict_proba(left, right, **where).argmax(axis=1)]
-        return self.classes_[(self.decision_function(left, right, **where) > 0).astype(int)]
+            return self.classes_[self.predict_proba(left, right, **circumstances).argmax(axis=1)]
+        return self.classes_[(self.decision_function(left, right, **circumstances) > 0).astype(int)]
 
-    def superiority(self, left: Any, right: Any, **where: Any) -> np.ndarray:
-        """How sure it is that the left item is the better one: the posterior probability that its log odds
-        are positive; ½ for two alike."""
+    def superiority(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
+        """The posterior probability that the left item is the better one: that its log odds are positive; ½
+        for two equal items."""
         from scipy.special import ndtr
 
-        mean, sd = self.decision_function(left, right, return_std=True, **where)
-        alike = self._alike(self._codes(left, right, **where))
-        return np.where(alike, 0.5, ndtr(mean / np.where(sd > 0, sd, np.finfo(float).tiny)))
+        mean, sd = self.decision_function(left, right, return_std=True, **circumstances)
+        equal = self._equal_items(self._codes(left, right, **circumstances))
+        return np.where(equal, 0.5, ndtr(mean / np.where(sd > 0, sd, np.finfo(float).tiny)))
 
     def explain(
         self,
@@ -595,7 +607,7 @@ class PreferenceClassifier(BaseEstimator):
         seed: int = 0,
         absent_contexts: Any = None,
         average: str | None = None,
-        **where: Any,
+        **circumstances: Any,
     ) -> Explanation:
         """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the
         log odds that the left one wins. The values of the duel the other way round are the same with the
@@ -649,17 +661,17 @@ class PreferenceClassifier(BaseEstimator):
             raise ValueError(f"average = {average!r}: it is None or 'opponents'")
         if average is not None and covariance:
             raise ValueError(NO_COVARIANCE)
-        names = _names_of(left, right, where.get("ids"))
-        counts = [len(self._items(one, side)) for one, side in ((left, "left"), (right, "right"))]
+        names = _names_of(left, right, circumstances.get("ids"))
+        counts = [len(self._items(items, side)) for items, side in ((left, "left"), (right, "right"))]
         if average is not None:
             pairs = np.repeat(range(counts[0]), counts[1]), np.tile(range(counts[1]), counts[0])
-            left, right = (_picked(*one) for one in zip((left, right), counts, pairs))
+            left, right = (_picked(*argument) for argument in zip((left, right), counts, pairs))
             if names is not None:
                 names = [names[0][place] for place in pairs[0]], [names[1][place] for place in pairs[1]]
             if self._ids is not None:
-                where["ids"] = names
-        rows = self.rows(left, right, **where)
-        found = self._explained(
+                circumstances["ids"] = names
+        rows = self.rows(left, right, **circumstances)
+        explanation = self._explained(
             rows,
             background,
             names,
@@ -676,21 +688,21 @@ class PreferenceClassifier(BaseEstimator):
             seed=seed,
         )
         return (
-            found
+            explanation
             if average is None
-            else found.average(np.equal.outer(range(counts[0]), pairs[0]).astype(float))
+            else explanation.average(np.equal.outer(range(counts[0]), pairs[0]).astype(float))
         )
 
-    def _explained(self, rows: Any, background: Any, names: Any, *, game: str, **how: Any) -> Explanation:
+    def _explained(self, rows: Any, background: Any, names: Any, *, game: str, **options: Any) -> Explanation:
         if self.expansion_ is None:
-            raise ValueError(f"there is no model to explain, because {self._without}")
+            raise ValueError(f"there is no model to explain, because {self._no_model_reason}")
         background = (
             self._background
             if background is None and game not in ("functional", "contexts", "matches")
             else background
         )
         return explain(
-            self.expansion_, rows, self._background_rows(background, game), game=game, names=names, **how
+            self.expansion_, rows, self._background_rows(background, game), game=game, names=names, **options
         )
 
     def explain_bags(
@@ -704,33 +716,33 @@ class PreferenceClassifier(BaseEstimator):
         users: Any = None,
         game: str = "independent",
         absent_contexts: Any = None,
-        **how: Any,
+        **options: Any,
     ) -> Explanation:
         """Which property decided these duels between bags of ``items``, with ``members`` and ``duels`` as in
         :meth:`fit`: the means of the values of the duels between their members, weighted by membership, which
         add up to the bags' log odds. ``how`` is as in :meth:`explain`, without covariances, which are not
         known between duels. Takes time and memory in the number of pairs of members."""
         rows, place, share, named = self._member_pairs(items, members, duels, contexts, users, "explain_bags")
-        how |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
-        return self._explained(self._spelled(rows), background, named, game=game, **how)
+        options |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
+        return self._explained(self._spelled(rows), background, named, game=game, **options)
 
     def _background_rows(self, background: Any, game: str) -> Any:
         """Items as the model's columns have them: at nobody's home, and without an ability of their own."""
-        more = [HOME] * self._has_home + [ID] * (self._ids is not None)
+        further = [HOME] * self._has_home + [ID] * (self._ids is not None)
         if (
             background is None
             or game == "matches"
-            or not more
-            or set(more) <= set(names_of(collected(background)) or [])
+            or not further
+            or set(further) <= set(names_of(collected(background)) or [])
         ):
             return background
         cells = self._items(background, "the background").astype(object)
         for j, levels in enumerate(self._levels):
             if levels is not None:
                 cells[:, j] = [levels[int(code)] for code in cells[:, j]]
-        told = [np.zeros((len(cells), 1))] * self._has_home
-        told += [np.full((len(cells), 1), UNSEEN, dtype=object)] * (self._ids is not None)
-        return np.hstack([cells, *told])
+        neutral = [np.zeros((len(cells), 1))] * self._has_home
+        neutral += [np.full((len(cells), 1), UNSEEN, dtype=object)] * (self._ids is not None)
+        return np.hstack([cells, *neutral])
 
     def predict_bags(
         self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None
@@ -741,62 +753,63 @@ class PreferenceClassifier(BaseEstimator):
         rows, place, share, (left, _) = self._member_pairs(
             items, members, duels, contexts, users, "predict_bags"
         )
-        mean, sd, chance = _core.predict_sums(
+        mean, sd, probabilities = _core.predict_sums(
             self.expansion_._with_posterior(), rows, place.tolist(), share.tolist(), len(left)
         )
-        return mean[:, 0], sd[:, 0], np.asarray(chance)
+        return mean[:, 0], sd[:, 0], np.asarray(probabilities)
 
     def _member_pairs(
-        self, items: Any, members: Any, duels: Any, contexts: Any, users: Any, what: str
+        self, items: Any, members: Any, duels: Any, contexts: Any, users: Any, label: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[list[str], list[str]]]:
         """Duels between members of bags as rows of numbers, the number of the bags' duel and the share in it
         of each, and the names of the bags on either side."""
         check_is_fitted(self, "classes_")
         if self._function is not None or self.model in ABILITIES:
             raise ValueError(
-                f"{what}: landmarks and abilities alone know of no bags: fit a process with landmarks=None"
+                f"{label}: landmarks and abilities alone know of no bags: fit a process with landmarks=None"
             )
         if self._has_home or self._ids is not None:
             raise ValueError(
-                f"{what}: bags have no home and no ability of their own, which the model was fitted with"
+                f"{label}: bags have no home and no ability of their own, which the model was fitted with"
             )
         rows = self._items(items, "items")
         called, bag, item, weight = memberships(members, items, len(rows))
         left, right = bags_of(duels, called)
-        own: list[list[tuple[int, float]]] = [[] for _ in called]
+        members_of_bag: list[list[tuple[int, float]]] = [[] for _ in called]
         for k, (b, i) in enumerate(zip(bag, item)):
-            own[b].append((i, 1.0 if weight is None else weight[k]))
-        total = [sum(share for _, share in one) for one in own]
+            members_of_bag[b].append((i, 1.0 if weight is None else weight[k]))
+        total = [sum(share for _, share in group) for group in members_of_bag]
         pairs = [
             (d, i, j, m * q / (total[a] * total[b]))
             for d, (a, b) in enumerate(zip(left, right))
-            for i, m in own[a]
-            for j, q in own[b]
+            for i, m in members_of_bag[a]
+            for j, q in members_of_bag[b]
         ]
-        place, first, second, share = (np.array(one) for one in zip(*pairs))
+        place, first, second, share = (np.array(column) for column in zip(*pairs))
         blocks = [rows[first], rows[second]]
         if self._contexts is not None:
-            found = self._contexts.rows(contexts, users)
-            if len(found) not in (1, len(left)):
+            context_rows = self._contexts.rows(contexts, users)
+            if len(context_rows) not in (1, len(left)):
                 raise ValueError(
-                    f"contexts and users have {len(found)} rows, but there are {len(left)} duels: one a "
+                    f"contexts and users have {len(context_rows)} rows, but there are {len(left)} duels: "
+                    f"one a "
                     "duel, or one for all"
                 )
-            blocks.append(np.broadcast_to(found, (len(left), found.shape[1]))[place])
+            blocks.append(np.broadcast_to(context_rows, (len(left), context_rows.shape[1]))[place])
         elif contexts is not None or users is not None:
             raise ValueError("contexts and users: the model was fitted on duels without them")
         rows = np.ascontiguousarray(np.hstack(blocks), dtype=float)
         return rows, place, share, ([str(called[a]) for a in left], [str(called[b]) for b in right])
 
-    def _items(self, items: Any, what: str) -> np.ndarray:
+    def _items(self, items: Any, label: str) -> np.ndarray:
         if self.model == "bradley_terry":
             labels = np.array(
                 [[str(label)] for label in np.asarray(items, dtype=object).ravel()], dtype=object
             )
-            return as_numbers(labels, self._names, what, self._levels)
+            return as_numbers(labels, self._names, label, self._levels)
         if any(levels is not None for levels in self._levels):
-            return as_numbers(collected(items), self._names, what, self._levels)
-        return numbers_of(items, self._names, what)
+            return as_numbers(collected(items), self._names, label, self._levels)
+        return numbers_of(items, self._names, label)
 
 
 def _picked(items: Any, count: int, places: np.ndarray) -> Any:
@@ -811,10 +824,10 @@ def _picked(items: Any, count: int, places: np.ndarray) -> Any:
 
 
 def _names_of(left: Any, right: Any, ids: Any) -> tuple[list, list] | None:
-    """What items are called on either side; ``None`` if they have no names."""
-    given = (labels_of(left), labels_of(right)) if ids is None else ids
-    one, other = (
-        None if own is None else [str(name) for name in np.atleast_1d(np.asarray(own, dtype=object))]
-        for own in given
+    """The names of items on either side; ``None`` if they have no names."""
+    labels = (labels_of(left), labels_of(right)) if ids is None else ids
+    left_names, other = (
+        None if side is None else [str(name) for name in np.atleast_1d(np.asarray(side, dtype=object))]
+        for side in labels
     )
-    return None if one is None or other is None else (one, other)
+    return None if left_names is None or other is None else (left_names, other)

@@ -40,8 +40,8 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Rankability:
-    """What a posterior says of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of
-    all log odds."""
+    """The posterior of a ranking. Intervals and probabilities come from ``n_draws`` joint draws of all log
+    odds."""
 
     #: Labels of the items, as in the index of a data frame, or numbers of rows.
     items: list
@@ -80,7 +80,10 @@ class Rankability:
                 f"{self.utility_interval[i][1]:.2f})"
                 for i in np.argsort(self.rank, kind="stable")
             ),
-            *(f"{a} beats {b} beats {c} beats {a}: {chance:.3g}" for (a, b, c), chance in self.triangles),
+            *(
+                f"{a} beats {b} beats {c} beats {a}: {probability:.3g}"
+                for (a, b, c), probability in self.triangles
+            ),
         ]
         return "\n".join(lines)
 
@@ -129,8 +132,8 @@ def rankability(
     n_triangles: int = 10,
     random_state: Any = None,
 ) -> Rankability:
-    """What the posterior of a fitted model says of a ranking of ``items``, which need not have been in duels.
-    Of the model "bradley_terry" they are all that it was fitted to: leave them out.
+    """The posterior of a ranking of ``items`` under a fitted model; they need not have been in duels. For the
+    model "bradley_terry" they are all items that it was fitted to: leave them out.
 
     The log odds of all pairs are split into differences of a utility, which is each item's mean, and a cyclic
     rest (Jiang, Lim, Yao and Ye 2011), at the posterior mean and in ``n_draws`` joint draws. Cost O(items³) a
@@ -139,11 +142,12 @@ def rankability(
     check_is_fitted(model)
     draws, seed = _count("n_draws", n_draws, 2), _seed(random_state)
     further = {"contexts": model._contexts, "landmarks": model._function}
-    told = [name for name, there in further.items() if there is not None]
-    if model.model == "linear" or told:
-        what = model.model if model.model in ABILITIES else " and ".join(told)
+    unsupported = [name for name, value in further.items() if value is not None]
+    if model.model == "linear" or unsupported:
+        description = model.model if model.model in ABILITIES else " and ".join(unsupported)
         raise ValueError(
-            f"rankability takes a process between items alone, and this model has {what}: fit one without"
+            f"rankability takes a process between items alone, and this model has {description}: fit one "
+            f"without"
         )
     if model.model == "bradley_terry":
         if items is not None:
@@ -192,7 +196,7 @@ def rankability(
         best=best,
         cyclic_share=share,
         cyclic_share_interval=np.array(interval),
-        triangles=[(tuple(labels[i] for i in three), chance) for three, chance in circles],
+        triangles=[(tuple(labels[i] for i in three), probability) for three, probability in circles],
         level=float(level),
         n_draws=int(n_draws),
     )
@@ -219,11 +223,13 @@ def compare_models(
     something else."""
     check_optimizer(optimizer)
     text, table = kernel_and_items(items, kernel, columns)
-    ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
-    met = ended.given(*rows_of(items, duels, len(table[2])))
+    outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+    core_duels = outcomes.to_core(*rows_of(items, duels, len(table[2])))
     restarts = _count("n_restarts_optimizer", n_restarts_optimizer, 0)
     return Evidence(
-        *_core.compare_preferences(text, table, met, optimizer is not None, restarts, _seed(random_state))
+        *_core.compare_preferences(
+            text, table, core_duels, optimizer is not None, restarts, _seed(random_state)
+        )
     )
 
 
@@ -246,7 +252,7 @@ def spec_r(
     shares of wins, its row sums deg⁺ and ``L = diag(deg⁺) - A``. ``items``, as for
     :meth:`riesz.PreferenceClassifier.fit`, counts those who met nobody, too; without it there are those of
     the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1."""
-    ended = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
+    outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
         labels, places = np.unique(np.asarray(duels), return_inverse=True)
         count, duels = len(labels), places.reshape(np.shape(duels))
@@ -254,9 +260,9 @@ def spec_r(
     else:
         count = len(items)
         left, right = rows_of(items, duels, count)
-    met = ended.given(left, right)
+    core_duels = outcomes.to_core(left, right)
     value, ranking, coins, clustering = _core.spec_r(
-        count, met, _count("n_draws", n_draws, 2), _seed(random_state)
+        count, core_duels, _count("n_draws", n_draws, 2), _seed(random_state)
     )
     return SpecR(value, *ranking, *coins, clustering, int(n_draws))
 

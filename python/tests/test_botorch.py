@@ -63,8 +63,8 @@ def mean_of(model):
 
     def mean(rows):
         with torch.no_grad():
-            found = model.posterior(torch.as_tensor(np.asarray(rows, dtype=float))).mean.numpy()
-        return found[:, 0] if found.shape[1] == 1 else found
+            prediction = model.posterior(torch.as_tensor(np.asarray(rows, dtype=float))).mean.numpy()
+        return prediction[:, 0] if prediction.shape[1] == 1 else prediction
 
     return mean
 
@@ -151,23 +151,28 @@ def test_what_is_the_default_of_botorch_is_explained(study):
     assert riesz.Explainer(model)(X[:3]).certificate.holds
 
 
-def test_outcomes_of_which_some_are_transformed(study):
+def test_partly_transformed_outcomes(study):
     """BoTorch has no posterior of these; with a logarithm there is the process that it rests on."""
     X, y = study
-    both = np.column_stack([y, np.sqrt(y)])
-    model = fitted(X, both, outcome_transform=outcomes.Log(outputs=[0]), input_transform=inputs.Normalize(3))
+    targets = np.column_stack([y, np.sqrt(y)])
+    model = fitted(
+        X, targets, outcome_transform=outcomes.Log(outputs=[0]), input_transform=inputs.Normalize(3)
+    )
 
     def mean(rows):
         training = model.training
         model.eval()
         with torch.no_grad():
-            found = model(model.transform_inputs(torch.as_tensor(rows)).unsqueeze(-3)).mean.numpy().T
+            prediction = model(model.transform_inputs(torch.as_tensor(rows)).unsqueeze(-3)).mean.numpy().T
         model.train(training)
-        return found
+        return prediction
 
     exact(model, X, f=mean, atol=1e-8 * np.abs(y).max())
     model = fitted(
-        X, both, outcome_transform=outcomes.Standardize(2, outputs=[1]), input_transform=inputs.Normalize(3)
+        X,
+        targets,
+        outcome_transform=outcomes.Standardize(2, outputs=[1]),
+        input_transform=inputs.Normalize(3),
     )
     with pytest.raises(
         riesz.UnsupportedModelError,
@@ -177,7 +182,7 @@ def test_outcomes_of_which_some_are_transformed(study):
 
 
 @pytest.mark.parametrize("chain", [False, True])
-def test_a_logarithm_is_explained_as_one_and_said(chain, study):
+def test_the_logarithm_of_an_outcome_is_explained(chain, study):
     X, y = study
     log = outcomes.Log()
     transform = outcomes.ChainedOutcomeTransform(log=log, std=outcomes.Standardize(1)) if chain else log
@@ -186,7 +191,7 @@ def test_a_logarithm_is_explained_as_one_and_said(chain, study):
     scale, shift = (float(transform["std"].stdvs), float(transform["std"].means)) if chain else (1.0, 0.0)
 
     def logarithm(rows):
-        """Of a lognormal posterior, by its mean and variance."""
+        """Mean of the logarithm under a lognormal posterior, from its mean and variance."""
         with torch.no_grad():
             posterior = model.posterior(torch.as_tensor(rows))
             ratio = (1 + posterior.variance / posterior.mean**2).log()
@@ -209,28 +214,30 @@ def test_one_hot_columns_are_exact_as_a_group(study):
         model = fitted(wide, y, input_transform=transform)
         f, background, x = mean_of(model), wide[:6], wide[20]
         grouped = riesz.Explainer(model, background, groups={"kind": [2, 3, 4]})
-        found = grouped(wide[20:21])
-        assert grouped._cores and found.feature_names == ["x0", "x1", "kind"]
+        explanation = grouped(wide[20:21])
+        assert grouped._cores and explanation.feature_names == ["x0", "x1", "kind"]
 
         def value(mask):
             return f(np.where(np.array(mask)[[0, 1, 2, 2, 2]], x, background)).mean()
 
-        np.testing.assert_allclose(found.values[0], shapley(value, 3), atol=1e-7)
+        np.testing.assert_allclose(explanation.values[0], shapley(value, 3), atol=1e-7)
         # As columns of their own they are valued by all coalitions.
-        alone = riesz.Explainer(model, background)
-        assert not alone._cores
-        np.testing.assert_allclose(alone(wide[20:21]).values[0], interventional(f, x, background), atol=1e-7)
+        ungrouped = riesz.Explainer(model, background)
+        assert not ungrouped._cores
+        np.testing.assert_allclose(
+            ungrouped(wide[20:21]).values[0], interventional(f, x, background), atol=1e-7
+        )
 
 
-def test_several_outputs_are_read_one_by_one(study):
+def test_several_outputs_are_explained_separately(study):
     X, y = study
-    both = np.column_stack([y, -np.sqrt(y)])
-    together = fitted(X, both, input_transform=inputs.Normalize(3))
-    beside = ModelListGP(
+    targets = np.column_stack([y, -np.sqrt(y)])
+    multi_output = fitted(X, targets, input_transform=inputs.Normalize(3))
+    model_list = ModelListGP(
         fitted(X, y, input_transform=inputs.Normalize(3)),
         fitted(X, -np.sqrt(y), input_transform=chained(a=inputs.Log10(indices=[0]), b=inputs.Normalize(3))),
     )
-    for model in (together, beside):
+    for model in (multi_output, model_list):
         explanation = exact(model, X, atol=1e-8 * np.abs(y).max())
         assert explanation.output_names == ["y0", "y1"] and explanation.values.shape == (2, 3, 2)
 
@@ -319,8 +326,8 @@ def test_rows_are_arrays_tensors_and_frames(study):
     X, y = study
     model = fitted(X, y, input_transform=inputs.Normalize(3))
     expected = riesz.Explainer(model, X[:6])(X[20:22])
-    found = riesz.Explainer(model, torch.as_tensor(X[:6]))(torch.as_tensor(X[20:22]))
-    np.testing.assert_array_equal(found.values, expected.values)
+    from_tensors = riesz.Explainer(model, torch.as_tensor(X[:6]))(torch.as_tensor(X[20:22]))
+    np.testing.assert_array_equal(from_tensors.values, expected.values)
     frame = pd.DataFrame(X, columns=["time", "heat", "kind"])
     named = riesz.Explainer(model, frame[:6])(frame[20:22])
     assert named.feature_names == ["time", "heat", "kind"]
@@ -382,20 +389,23 @@ def test_single_precision_and_many_rows(study):
     np.testing.assert_allclose(explanation.predictions, expected, rtol=1e-3)
     # GPyTorch solves systems of so many rows approximately, unless it is told not to.
     rng = np.random.default_rng(1)
-    many = rng.uniform(size=(900, 3))
-    model = fitted(many, np.sin(6 * many[:, 0]) + many[:, 1], input_transform=inputs.Normalize(3))
+    many_rows = rng.uniform(size=(900, 3))
+    model = fitted(
+        many_rows, np.sin(6 * many_rows[:, 0]) + many_rows[:, 1], input_transform=inputs.Normalize(3)
+    )
     with torch.no_grad():
-        model.posterior(torch.as_tensor(many[:3]))
+        model.posterior(torch.as_tensor(many_rows[:3]))
     strategy = model.prediction_strategy
     assert (
-        riesz.Explainer(model, many[:5])(many[:2]).certificate.holds and model.prediction_strategy is strategy
+        riesz.Explainer(model, many_rows[:5])(many_rows[:2]).certificate.holds
+        and model.prediction_strategy is strategy
     )
 
 
 def test_covariances_are_in_squared_units(study):
     X, y = study
     model = fitted(X[:, :2], y, input_transform=inputs.Normalize(2))
-    found = riesz.Explainer(model, X[:6, :2], covariance=True)(X[20:21, :2])
+    explanation = riesz.Explainer(model, X[:6, :2], covariance=True)(X[20:21, :2])
     first, second = X[:6, :2].copy(), X[:6, :2].copy()
     first[:, 0], second[:, 1] = X[20, 0], X[20, 1]
     with torch.no_grad():
@@ -403,4 +413,4 @@ def test_covariances_are_in_squared_units(study):
             torch.as_tensor(np.vstack([first, second]))
         ).distribution.covariance_matrix.numpy()
     weights, apart = np.repeat([1 / 6, -1 / 6], 6), np.array([1.0, -1.0])
-    assert apart @ found.covariance[0] @ apart == pytest.approx(weights @ joint @ weights, rel=1e-6)
+    assert apart @ explanation.covariance[0] @ apart == pytest.approx(weights @ joint @ weights, rel=1e-6)

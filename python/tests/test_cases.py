@@ -42,9 +42,9 @@ def read(path):
 def test_every_case(path):
     model, question, rows, expected, tolerance = read(path)
     explanation = riesz.Explainer(model, **question)(rows)
-    for what, numbers in expected.items():
-        found = np.reshape(getattr(explanation, what), numbers.shape)
-        np.testing.assert_allclose(found, numbers, rtol=0, atol=tolerance, err_msg=what)
+    for attribute, numbers in expected.items():
+        actual = np.reshape(getattr(explanation, attribute), numbers.shape)
+        np.testing.assert_allclose(actual, numbers, rtol=0, atol=tolerance, err_msg=attribute)
     assert explanation.certificate.holds
 
 

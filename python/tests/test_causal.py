@@ -33,11 +33,11 @@ def test_d_separation_is_that_of_networkx():
         nodes = list(graph)
         for _ in range(10):
             part = rng.integers(0, 4, size=len(nodes))
-            a, b, given = ({v for v, p in zip(nodes, part) if p == k} for k in (0, 1, 2))
-            expected = networkx.is_d_separator(graph, a, b, given)
-            assert d_separated(graph, a, b, given) == expected
+            a, b, conditioned = ({v for v, p in zip(nodes, part) if p == k} for k in (0, 1, 2))
+            expected = networkx.is_d_separator(graph, a, b, conditioned)
+            assert d_separated(graph, a, b, conditioned) == expected
             text = "; ".join([*nodes, *(f"{u} -> {v}" for u, v in graph.edges)])
-            path = open_path(text, a, b, given)
+            path = open_path(text, a, b, conditioned)
             assert (path is None) == expected
             counts[expected] += 1
             if path is not None:
@@ -50,8 +50,8 @@ def test_d_separation_is_that_of_networkx():
 
 def test_sets_separate_and_are_minimal():
     rng = np.random.default_rng(1)
-    found = refused = 0
-    while found < 60 or refused < 20:
+    n_found = refused = 0
+    while n_found < 60 or refused < 20:
         graph = drawn(rng)
         x, y = rng.choice(list(graph), size=2, replace=False)
         if not networkx.has_path(graph, x, y):
@@ -75,7 +75,7 @@ def test_sets_separate_and_are_minimal():
             continue
         if answer.how == "back_door":
             assert {frozenset(z) for z in (answer.adjust, *answer.others)} == minimal
-            found += 1
+            n_found += 1
         else:
             assert answer.how == "front_door" and not minimal
 
@@ -95,8 +95,8 @@ def test_the_statin_example():
     assert identify(STATIN, treatment=["statin"], outcome="volume", studies=tables) == answer
     arrows = [tuple(arrow.split(" -> ")) for arrow in STATIN.split("; ")]
     assert identify(networkx.DiGraph(arrows), treatment="statin", outcome="volume", studies=STUDIES) == answer
-    given = identify(STATIN, treatment="statin", outcome="volume", studies=STUDIES, adjust=["age", "bmi"])
-    assert (given.source, given.adjust) == ("confirmed", answer.adjust)
+    confirmed = identify(STATIN, treatment="statin", outcome="volume", studies=STUDIES, adjust=["age", "bmi"])
+    assert (confirmed.source, confirmed.adjust) == ("confirmed", answer.adjust)
     trusted = identify(None, treatment="statin", outcome="volume", studies=STUDIES, adjust="age")
     assert trusted.source == "user" and "not derived" in str(trusted)
     trial = identify(STATIN, treatment="statin", outcome="volume", studies=STUDIES, randomized=True)

@@ -36,7 +36,7 @@ def drawn(rng, count=6, density=0.4):
     return graph
 
 
-def same(read, graph):
+def matches(read, graph):
     return set(read.variables) == set(graph) and set(read.arrows) == set(graph.edges) and not read.confounded
 
 
@@ -44,13 +44,13 @@ def test_graphs_that_networkx_writes_read_back():
     rng = np.random.default_rng(0)
     for _ in range(30):
         graph = drawn(rng)
-        assert same(read_graph(graph), graph)
-        assert same(read_graph("\n".join(networkx.generate_gml(graph))), graph)
-        assert same(read_graph(json.dumps(networkx.node_link_data(graph))), graph)
-        with warnings.catch_warnings(record=True) as said:
+        assert matches(read_graph(graph), graph)
+        assert matches(read_graph("\n".join(networkx.generate_gml(graph))), graph)
+        assert matches(read_graph(json.dumps(networkx.node_link_data(graph))), graph)
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            assert same(read_graph(networkx.to_pandas_adjacency(graph)), graph)
-        assert "rows are taken for causes of columns" in str(said[0].message) or not graph.edges
+            assert matches(read_graph(networkx.to_pandas_adjacency(graph)), graph)
+        assert "rows are taken for causes of columns" in str(caught[0].message) or not graph.edges
 
 
 def test_edges_and_nodes_have_attributes():
@@ -97,9 +97,9 @@ def test_formulas_hedges_and_instruments():
         "P(Z, Y | do(X)) = "
     )
     for ask in (identify, effect_formula):
-        more = {"studies": [["X", "Y", "Z"]]} if ask is identify else {"measured": ["X", "Y", "Z"]}
+        options = {"studies": [["X", "Y", "Z"]]} if ask is identify else {"measured": ["X", "Y", "Z"]}
         with pytest.raises(NotIdentifiedError, match="is not identified") as refused:
-            ask("Z -> X -> Y; X <-> Y", treatment="X", outcome="Y", **more)
+            ask("Z -> X -> Y; X <-> Y", treatment="X", outcome="Y", **options)
         assert refused.value.hedge == Hedge(("X", "Y"), ("Y",), ("X",), (("X", "Y"),))
         again = pickle.loads(pickle.dumps(refused.value))
         assert (str(again), again.hedge) == (str(refused.value), refused.value.hedge)
@@ -112,8 +112,8 @@ def test_formulas_hedges_and_instruments():
 
 def test_treatments_in_time():
     graph = "L0 -> A0; L0 -> L1; L0 -> Y; A0 -> L1; L1 -> A1; A0 -> Y; L1 -> Y; A1 -> Y"
-    found = sequential_adjustment(graph, treatment=["A1", "A0"], outcome="Y")
-    assert found == (("A0", ("L0",)), ("A1", ("L1",)))
+    adjustments = sequential_adjustment(graph, treatment=["A1", "A0"], outcome="Y")
+    assert adjustments == (("A0", ("L0",)), ("A1", ("L1",)))
     assert (
         sequential_adjustment(graph, treatment=["A0", "A1"], outcome="Y", measured=["A0", "A1", "Y"]) is None
     )

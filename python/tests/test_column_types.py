@@ -1,4 +1,4 @@
-"""What columns of data frames are taken for: by the same rules as on the command line."""
+"""Types of the columns of data frames, by the same rules as on the command line."""
 
 import re
 import warnings
@@ -33,18 +33,18 @@ def test_numbers_as_people_write_them(frame, name):
     expected = riesz.SVR().fit(X, y).predict(X)
     text = X.assign(b=X["b"].map(write))
     if remark is None:
-        found = riesz.SVR().fit(text, y)
+        fitted = riesz.SVR().fit(text, y)
     else:
         with pytest.warns(UserWarning, match=f"column 'b' of X: {remark}"):
-            found = riesz.SVR().fit(text, y)
-    np.testing.assert_array_equal(found.predict(text), expected)
+            fitted = riesz.SVR().fit(text, y)
+    np.testing.assert_array_equal(fitted.predict(text), expected)
     if name in ("$", "kg"):
         with pytest.warns(
             UserWarning, match=f"numbers without a unit, which are taken for {re.escape(name)}"
         ):
-            np.testing.assert_array_equal(found.predict(X), expected)
+            np.testing.assert_array_equal(fitted.predict(X), expected)
     else:
-        np.testing.assert_array_equal(found.predict(X), expected)
+        np.testing.assert_array_equal(fitted.predict(X), expected)
 
 
 def test_labels_are_refused_and_codes_are_categories(frame):
@@ -101,14 +101,14 @@ def test_row_numbers_and_marks_are_warned_of(frame):
         riesz.SVR().fit(np.arange(60.0)[:, None], y)
 
 
-def test_samples_are_read_alike(frame):
+def test_columns_of_both_samples_have_the_same_type(frame):
     X, Z = frame[["b"]].iloc[:30], frame[["b"]].iloc[30:]
     expected = riesz.mmd_test(X, Z, permutations=20)
     with pytest.warns(UserWarning, match="amounts in kg"):
-        found = riesz.mmd_test(
+        actual = riesz.mmd_test(
             X.assign(b=X["b"].map("{} kg".format)), Z.assign(b=Z["b"].map("{} kg".format)), permutations=20
         )
-    assert found.statistic == expected.statistic
+    assert actual.statistic == expected.statistic
     as_text = riesz.mmd_test(
         X.assign(b=X["b"] % 3), Z.assign(b=Z["b"] % 3), permutations=20, columns={"b": "text"}
     )
@@ -148,8 +148,8 @@ def test_index_and_memory_layout_do_not_matter(frame):
     cells = X.to_numpy()
     fixed = cells.copy()
     fixed.setflags(write=False)
-    for same in (np.asfortranarray(cells), np.repeat(cells, 2, axis=1)[:, ::2], fixed):
-        np.testing.assert_array_equal(riesz.SVR().fit(same, y).predict(same), expected)
+    for array in (np.asfortranarray(cells), np.repeat(cells, 2, axis=1)[:, ::2], fixed):
+        np.testing.assert_array_equal(riesz.SVR().fit(array, y).predict(array), expected)
 
 
 def test_column_types_are_stated_in_every_estimator():

@@ -53,10 +53,10 @@ def test_the_mode_is_that_of_the_posterior(world, family):
     x, weights = rows[COLUMNS].to_numpy(), pd.get_dummies(rows.district).to_numpy().T * rows.people.to_numpy()
     if not counts:
         weights = weights / weights.sum(axis=1, keepdims=True)
-    half = np.linalg.cholesky(gram(x) + 1e-10 * np.eye(80))
+    factor = np.linalg.cholesky(gram(x) + 1e-10 * np.eye(80))
 
     def minus(v):
-        f = half @ v - 1.5
+        f = factor @ v - 1.5
         if counts:
             return -poisson.logpmf(bags.cases, weights @ np.exp(f)).sum() + 0.5 * v @ v
         return -binom.logpmf(bags.won, bags.trials, weights @ expit(f)).sum() + 0.5 * v @ v
@@ -67,7 +67,7 @@ def test_the_mode_is_that_of_the_posterior(world, family):
         method="L-BFGS-B",
         options={"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-8},
     )
-    assert np.abs(model.predict_link(rows) - (half @ best.x - 1.5)).max() < 2e-3
+    assert np.abs(model.predict_link(rows) - (factor @ best.x - 1.5)).max() < 2e-3
     # Rates: mean, median and quantiles of what is normal on the link's scale.
     f, sd = model.predict_link(rows, return_std=True)
     natural = np.exp if counts else expit
@@ -83,7 +83,7 @@ def test_the_mode_is_that_of_the_posterior(world, family):
     )
 
 
-def test_tuned_it_knows_rates_and_says_what_made_them(world):
+def test_tuned_models_predict_and_explain_rates(world):
     rows, bags = world
     model = riesz.AggregateCountProcess(average=False, random_state=0)
     model.fit(rows, bags, bag="district", target="cases", weight="people")
@@ -91,17 +91,19 @@ def test_tuned_it_knows_rates_and_says_what_made_them(world):
     # A mean that is learnt makes counts add up.
     assert model.fitted_.sum() == pytest.approx(bags.cases.sum(), rel=1e-8)
     assert model.left_out_.coverage > 0.8 and len(model.left_out_.to_frame()) == 12
-    found = riesz.Explainer(model, rows)(rows[:5])
+    explanation = riesz.Explainer(model, rows)(rows[:5])
     f = model.predict_link(rows[:5])
-    assert np.allclose(found.values.sum(axis=1) + found.base_values, f, atol=1e-8)
+    assert np.allclose(explanation.values.sum(axis=1) + explanation.base_values, f, atol=1e-8)
     # Enumeration of two players, of rows of the background.
     link = lambda frame: model.predict_link(frame)
     mixed = lambda frame, names: link(rows.assign(**{name: frame[name].iloc[0] for name in names})).mean()
-    one = rows[:1]
-    east = 0.5 * (mixed(one, ["east"]) - mixed(one, [])) + 0.5 * (f[0] - mixed(one, ["rain"]))
-    assert found.values[0, list(found.feature_names).index("east")] == pytest.approx(east, abs=1e-8)
-    sure = riesz.Explainer(model, rows, covariance=True)(rows[:5])
-    assert sure.sd is not None and (np.asarray(sure.sd) > 0).any()
+    row = rows[:1]
+    east = 0.5 * (mixed(row, ["east"]) - mixed(row, [])) + 0.5 * (f[0] - mixed(row, ["rain"]))
+    assert explanation.values[0, list(explanation.feature_names).index("east")] == pytest.approx(
+        east, abs=1e-8
+    )
+    with_covariance = riesz.Explainer(model, rows, covariance=True)(rows[:5])
+    assert with_covariance.sd is not None and (np.asarray(with_covariance.sd) > 0).any()
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(rows), model.predict(rows))
 
@@ -122,25 +124,29 @@ def test_averages_are_mixtures(world):
     assert np.allclose(weights @ (sds**2 + means**2) - mean**2, sd**2)
     # Quantiles of the mixture have their share below them, and the mean of the rate is that of log-normal
     # ones.
-    found = np.log(model.predict_quantiles(rows, [0.025, 0.4, 0.975]))
-    for q, at in zip([0.025, 0.4, 0.975], found.T):
-        assert np.allclose(weights @ norm.cdf((at - means) / sds), q, atol=1e-9)
+    log_quantiles = np.log(model.predict_quantiles(rows, [0.025, 0.4, 0.975]))
+    for q, log_quantile in zip([0.025, 0.4, 0.975], log_quantiles.T):
+        assert np.allclose(weights @ norm.cdf((log_quantile - means) / sds), q, atol=1e-9)
     assert np.allclose(model.predict(rows), weights @ np.exp(means + sds**2 / 2))
     # Events of bags against joint draws, and rates that add up to what was counted.
     names = list(dict.fromkeys(rows.district))
-    expected, spread = model.predict_bags(rows, return_std=True)
+    expected, bag_std = model.predict_bags(rows, return_std=True)
     draws = rows.people.to_numpy()[:, None] * model.sample(rows, 20_000, random_state=3)
     sums = np.array([draws[rows.district == name].sum(axis=0) for name in names])
-    assert np.all(np.abs(sums.mean(axis=1) - expected) < 6 * spread / np.sqrt(20_000))
-    assert np.allclose(sums.std(axis=1), spread, rtol=0.1)
+    assert np.all(np.abs(sums.mean(axis=1) - expected) < 6 * bag_std / np.sqrt(20_000))
+    assert np.allclose(sums.std(axis=1), bag_std, rtol=0.1)
     adding = pd.Series(rows.people * model.predict_adding_up(rows)).groupby(rows.district).sum()
     assert np.allclose(adding, bags.set_index("district").cases)
     # A bag is explained by the mean of its rows' values.
-    one = model.explain_bags(rows, rows, bags=["d04"])
-    own = rows[rows.district == "d04"]
-    each = riesz.Explainer(model, rows)(own)
-    assert np.allclose(one.values[0], np.average(each.values, axis=0, weights=own.people))
-    assert one.predictions[0] == pytest.approx(np.average(model.predict_link(own), weights=own.people))
+    bag_explanation = model.explain_bags(rows, rows, bags=["d04"])
+    bag_rows = rows[rows.district == "d04"]
+    row_explanations = riesz.Explainer(model, rows)(bag_rows)
+    assert np.allclose(
+        bag_explanation.values[0], np.average(row_explanations.values, axis=0, weights=bag_rows.people)
+    )
+    assert bag_explanation.predictions[0] == pytest.approx(
+        np.average(model.predict_link(bag_rows), weights=bag_rows.people)
+    )
     # What the others say of a count is more spread than by the best hyper-parameters alone, or nearly as
     # much.
     plain = riesz.AggregateCountProcess(KERNEL, average=False, dispersion=0.05).fit(rows, bags, **columns)
@@ -149,13 +155,13 @@ def test_averages_are_mixtures(world):
     with pytest.raises(ValueError, match="an average of"):
         model.save("unused")
     with pytest.raises(ValueError, match="return_std of a mean of probabilities"):
-        of = riesz.AggregateCountProcess(KERNEL, family="binomial", optimizer=None)
-        of.fit(rows, bags, bag="district", target="won", trials="trials", weight="people").predict_bags(
+        binomial = riesz.AggregateCountProcess(KERNEL, family="binomial", optimizer=None)
+        binomial.fit(rows, bags, bag="district", target="won", trials="trials", weight="people").predict_bags(
             rows, return_std=True
         )
 
 
-def test_files_know_what_they_are_of(world, tmp_path):
+def test_files_predict_rates(world, tmp_path):
     rows, bags = world
     model = riesz.AggregateCountProcess(KERNEL, optimizer=None).fit(
         rows, bags, bag="district", target="cases", weight="people"
@@ -179,8 +185,8 @@ def test_mediated_counts_are_averages_over_bags(world):
     assert model.mediation_dispersion_ == 0.1 and model.dispersion_ == 0
     levels = bags.level[~open_].to_numpy()
     for t in np.flatnonzero(open_):
-        alike = np.exp(-0.5 * ((bags.level[t] - levels) / 0.4) ** 2)
-        expected = bags.people[t] * alike @ sums.to_numpy() / alike.sum()
+        similarity = np.exp(-0.5 * ((bags.level[t] - levels) / 0.4) ** 2)
+        expected = bags.people[t] * similarity @ sums.to_numpy() / similarity.sum()
         assert model.fitted_[t] == pytest.approx(expected, rel=1e-7)
     tuned = riesz.AggregateCountProcess(KERNEL)
     tuned.fit(
@@ -210,9 +216,9 @@ def test_refusals(world, change, words):
     rows, bags = world
     of_fit = {"bag": "district", "target": "cases", "weight": "people"}
     of_fit |= {key: value for key, value in change.items() if key in ("target", "trials", "mediators")}
-    how = {key: value for key, value in change.items() if key not in of_fit}
+    options = {key: value for key, value in change.items() if key not in of_fit}
     with pytest.raises((ValueError, TypeError), match=words):
-        riesz.AggregateCountProcess(**how).fit(rows, bags, **of_fit)
+        riesz.AggregateCountProcess(**options).fit(rows, bags, **of_fit)
 
 
 def test_quantiles_and_zeros_are_refused(world):

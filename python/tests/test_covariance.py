@@ -1,5 +1,5 @@
-"""How sure values are: against draws from the posterior, and how often intervals hold what was drawn from the
-prior."""
+"""Covariances of values: against draws from the posterior, and the coverage of intervals for functions drawn
+from the prior."""
 
 import copy
 import pickle
@@ -36,80 +36,82 @@ def mixtures(row, background):
     size = masks.sum(axis=1)
     weights = np.empty((d, 2**d))
     for j in range(d):
-        others = size - masks[:, j]
-        share = np.array([math.factorial(s) * math.factorial(d - 1 - s) / math.factorial(d) for s in others])
+        other_sizes = size - masks[:, j]
+        share = np.array(
+            [math.factorial(s) * math.factorial(d - 1 - s) / math.factorial(d) for s in other_sizes]
+        )
         weights[j] = np.where(masks[:, j], share, -share)
     return rows, np.repeat(weights, len(background), axis=1) / len(background)
 
 
 def test_covariances_are_those_of_draws():
     model = fitted()
-    found = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
-    assert found.covariance.shape == (3, 4, 4) and found.sd.shape == (3, 4)
+    explanation = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
+    assert explanation.covariance.shape == (3, 4, 4) and explanation.sd.shape == (3, 4)
     for i, row in enumerate(ROWS):
         rows, weights = mixtures(row, BACKGROUND)
         mean, covariance = model.predict(rows, return_cov=True)
-        assert np.allclose(weights @ mean, found.values[i])
+        assert np.allclose(weights @ mean, explanation.values[i])
         assert np.allclose(
             weights @ covariance @ weights.T,
-            found.covariance[i],
+            explanation.covariance[i],
             rtol=1e-8,
-            atol=1e-8 * found.covariance[i].max(),
+            atol=1e-8 * explanation.covariance[i].max(),
         )
         draws = weights @ model.sample_y(rows, n_samples=4000, random_state=i)
         # The standard error of a variance of n draws is its share √(2/n).
-        assert np.allclose(draws.var(axis=1), found.sd[i] ** 2, rtol=5 * np.sqrt(2 / 4000))
+        assert np.allclose(draws.var(axis=1), explanation.sd[i] ** 2, rtol=5 * np.sqrt(2 / 4000))
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
-def test_intervals_hold_what_was_drawn_from_the_prior(level):
+def test_intervals_cover_functions_drawn_from_the_prior(level):
     """Functions are drawn from the prior, observed with noise, and explained: their own Shapley values lie
     within as often."""
     rng = np.random.default_rng(5)
     d, n, noise = 3, 25, 0.2
     X, background, row = rng.normal(size=(n, d)), rng.normal(size=(4, d)), rng.normal(size=d)
     rows, weights = mixtures(row, background)
-    at = np.vstack([X, rows])
+    inputs = np.vstack([X, rows])
     kernel = lambda a, b: np.exp(-0.5 * ((a[:, None] - b[None]) ** 2).sum(axis=2) / 1.5**2)
-    root = np.linalg.cholesky(kernel(at, at) + 1e-9 * np.eye(len(at)))
-    held = 0
+    root = np.linalg.cholesky(kernel(inputs, inputs) + 1e-9 * np.eye(len(inputs)))
+    n_covered = 0
     for _ in range(1000):
-        f = root @ rng.normal(size=len(at))
+        f = root @ rng.normal(size=len(inputs))
         model = riesz.GaussianProcessRegressor(
             RBF(1.5), alpha=noise**2, optimizer=None, normalize_y=False
         ).fit(X, f[:n] + noise * rng.normal(size=n))
         low, high = riesz.Explainer(model, background, covariance=True)(row[None]).interval(level)
         truth = weights @ f[n:]
-        held += int(low[0, 0] <= truth[0] <= high[0, 0])
-    assert abs(held / 1000 - level) < 3.3 * np.sqrt(level * (1 - level) / 1000)
+        n_covered += int(low[0, 0] <= truth[0] <= high[0, 0])
+    assert abs(n_covered / 1000 - level) < 3.3 * np.sqrt(level * (1 - level) / 1000)
 
 
 def test_banzhaf_values_have_covariances():
     """A Banzhaf value is the mean over coalitions of the others, all alike, of what a feature adds."""
     model = fitted()
-    found = riesz.Explainer(model, BACKGROUND, covariance=True, index="banzhaf")(ROWS)
+    explanation = riesz.Explainer(model, BACKGROUND, covariance=True, index="banzhaf")(ROWS)
     for i, row in enumerate(ROWS):
         rows, shapley = mixtures(row, BACKGROUND)
         weights = np.sign(shapley) / 8 / len(BACKGROUND)
         mean, covariance = model.predict(rows, return_cov=True)
-        assert np.allclose(weights @ mean, found.values[i])
-        assert np.allclose(weights @ covariance @ weights.T, found.covariance[i], rtol=1e-7, atol=1e-8)
+        assert np.allclose(weights @ mean, explanation.values[i])
+        assert np.allclose(weights @ covariance @ weights.T, explanation.covariance[i], rtol=1e-7, atol=1e-8)
 
 
-def test_what_becomes_of_covariances():
+def test_covariances_of_groups_outputs_and_selections():
     model = fitted(y=np.column_stack([y, -2 * y])[:150])
     explainer = riesz.Explainer(model, BACKGROUND, covariance=True, groups={"both": [1, 2]})
-    found = copy.deepcopy(explainer)(ROWS)
-    assert found.covariance.shape == (3, 3, 3, 2)
-    assert np.allclose(found.covariance[..., 1], 4 * found.covariance[..., 0])
-    assert found[0].covariance.shape == (3, 3, 2) and found[0, "both"].sd.shape == (2,)
-    assert found[:, "both", 0].covariance.shape == (3,)
-    assert np.array_equal(pickle.loads(pickle.dumps(found)).covariance, found.covariance)
+    explanation = copy.deepcopy(explainer)(ROWS)
+    assert explanation.covariance.shape == (3, 3, 3, 2)
+    assert np.allclose(explanation.covariance[..., 1], 4 * explanation.covariance[..., 0])
+    assert explanation[0].covariance.shape == (3, 3, 2) and explanation[0, "both"].sd.shape == (2,)
+    assert explanation[:, "both", 0].covariance.shape == (3,)
+    assert np.array_equal(pickle.loads(pickle.dumps(explanation)).covariance, explanation.covariance)
     assert np.array_equal(
-        found[1:, ["x3", "both"], 0].covariance, found.covariance[1:, [[2], [1]], [2, 1], 0]
+        explanation[1:, ["x3", "both"], 0].covariance, explanation.covariance[1:, [[2], [1]], [2, 1], 0]
     )
-    low, high = found.interval(0.5)
-    assert (low < found.values).all() and (high > found.values).all()
+    low, high = explanation.interval(0.5)
+    assert (low < explanation.values).all() and (high > explanation.values).all()
     assert riesz.Explainer(model, BACKGROUND)(ROWS).covariance is None
 
 
@@ -117,50 +119,50 @@ def test_pipelines_and_files(tmp_path):
     model = make_pipeline(
         StandardScaler(), riesz.GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None)
     ).fit(X, y)
-    found = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
+    explanation = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
     model[-1].save(tmp_path / "m.riesz", posterior=True)
     scale = model[0].transform
     saved = riesz.Explainer(tmp_path / "m.riesz", scale(BACKGROUND), covariance=True)(scale(ROWS))
-    assert np.allclose(saved.covariance, found.covariance, rtol=1e-12)
+    assert np.allclose(saved.covariance, explanation.covariance, rtol=1e-12)
 
 
-def test_files_and_tables_hold_them(tmp_path):
-    found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
-    found.save(tmp_path / "e.json")
+def test_files_and_tables_hold_covariances(tmp_path):
+    explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
+    explanation.save(tmp_path / "e.json")
     again = riesz.Explanation.load(tmp_path / "e.json")
-    assert np.array_equal(again.covariance, found.covariance) and again.sure_by == {"kind": "posterior"}
-    table = riesz.Explanation.from_frame(found.to_frame())
-    assert np.array_equal(table.sd, found.sd) and table.covariance is None and table.sure_by is None
-    assert np.array_equal(table.interval(0.9), found.interval(0.9))
-    assert np.array_equal(pickle.loads(pickle.dumps(table)).sd, found.sd)
+    assert np.array_equal(again.covariance, explanation.covariance) and again.sure_by == {"kind": "posterior"}
+    table = riesz.Explanation.from_frame(explanation.to_frame())
+    assert np.array_equal(table.sd, explanation.sd) and table.covariance is None and table.sure_by is None
+    assert np.array_equal(table.interval(0.9), explanation.interval(0.9))
+    assert np.array_equal(pickle.loads(pickle.dumps(table)).sd, explanation.sd)
     with pytest.raises(ValueError, match="comes from a table"):
         table.sample(3)
-    found.report(tmp_path / "e.html")
+    explanation.report(tmp_path / "e.html")
     assert "In a row picked at random" in (tmp_path / "e.html").read_text()
 
 
 def test_probabilities_are_shares_of_draws():
-    found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
-    draws = found.sample(20_000, seed=1)
-    assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, found.sample(20_000, seed=1))
+    explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
+    draws = explanation.sample(20_000, seed=1)
+    assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, explanation.sample(20_000, seed=1))
     # A row has draws of its own, whatever stands beside it.
-    assert np.array_equal(found[1].sample(7, seed=1), found.sample(7, seed=1)[:, 1])
-    error = found.sd / np.sqrt(20_000)
-    assert (np.abs(draws.mean(axis=0) - found.values) < 4.5 * error).all()
+    assert np.array_equal(explanation[1].sample(7, seed=1), explanation.sample(7, seed=1)[:, 1])
+    error = explanation.sd / np.sqrt(20_000)
+    assert (np.abs(draws.mean(axis=0) - explanation.values) < 4.5 * error).all()
     for i in range(3):
-        size = np.outer(found.sd[i], found.sd[i])
-        assert (np.abs(np.cov(draws[:, i].T) - found.covariance[i]) < 7 * size / np.sqrt(20_000)).all()
+        size = np.outer(explanation.sd[i], explanation.sd[i])
+        assert (np.abs(np.cov(draws[:, i].T) - explanation.covariance[i]) < 7 * size / np.sqrt(20_000)).all()
     close = lambda p, shares: np.testing.assert_allclose(p, shares, atol=4.5 * 0.5 / np.sqrt(20_000))
-    close(found.probability("x0", 2), (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0))
-    close(found.probability("x0", "x2", by_size=False), (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0))
-    p, error = found.probability_of_top(2, seed=3)
+    close(explanation.probability("x0", 2), (np.abs(draws[:, :, 0]) > np.abs(draws[:, :, 2])).mean(axis=0))
+    close(explanation.probability("x0", "x2", by_size=False), (draws[:, :, 0] > draws[:, :, 2]).mean(axis=0))
+    p, error = explanation.probability_of_top(2, seed=3)
     top = lambda values: np.sort(np.argsort(-np.abs(values), axis=-1)[..., :2], axis=-1)
-    close(p, (top(draws) == top(found.values)).all(axis=-1).mean(axis=0))
+    close(p, (top(draws) == top(explanation.values)).all(axis=-1).mean(axis=0))
     assert (error > 0).all() and (error < 0.01).all()
     with pytest.raises(IndexError, match="no feature"):
-        found.probability(0, 9)
+        explanation.probability(0, 9)
     with pytest.raises(ValueError, match="whole number from 1"):
-        found.sample(0)
+        explanation.sample(0)
 
 
 def test_plots_have_whiskers():
@@ -170,7 +172,9 @@ def test_plots_have_whiskers():
     from riesz import plots
 
     model = fitted()
-    plain, sure = (riesz.Explainer(model, BACKGROUND, covariance=asked)(X[:60]) for asked in (False, True))
+    plain, with_covariance = (
+        riesz.Explainer(model, BACKGROUND, covariance=covariance)(X[:60]) for covariance in (False, True)
+    )
     for draw, part in [
         (plots.bar, lambda e: e),
         (plots.bar, lambda e: e[0]),
@@ -179,18 +183,18 @@ def test_plots_have_whiskers():
         (plots.waterfall, lambda e: e[0]),
         (plots.force, lambda e: e[0]),
     ]:
-        for e, there in [(plain, False), (sure, True)]:
+        for e, has_intervals in [(plain, False), (with_covariance, True)]:
             ax = draw(part(e), max_display=2) if draw is not plots.scatter else draw(e)
             words = ax.get_xlabel() + ax.get_ylabel()
-            assert ("95 % intervals" in words) == there, draw.__name__
+            assert ("95 % intervals" in words) == has_intervals, draw.__name__
             assert (
                 draw is plots.force
-                or any(type(c).__name__ == "ErrorbarContainer" for c in ax.containers) == there
+                or any(type(c).__name__ == "ErrorbarContainer" for c in ax.containers) == has_intervals
             )
             plt.close("all")
 
 
-def test_where_there_are_none():
+def test_missing_covariances_are_refused():
     with pytest.raises(ValueError, match="no posterior"):
         riesz.Explainer(SVR().fit(X, y), BACKGROUND, covariance=True)(ROWS)
     with pytest.raises(ValueError, match="models whose kernel is known"):
@@ -203,20 +207,20 @@ def test_where_there_are_none():
         )
     with pytest.raises(ValueError, match="Beta-Shapley"):
         riesz.Explainer(fitted(), BACKGROUND, covariance=True, index="k-SII")(ROWS)
-    found = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
+    explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        found.interval(95)
+        explanation.interval(95)
     with pytest.raises(ValueError, match="no posterior"):
         riesz.Explainer(fitted(), BACKGROUND)(ROWS).interval()
 
 
-def of_mixtures(found, predict, rows=ROWS):
+def of_mixtures(explanation, predict, rows=ROWS):
     """Compares with what a process says of the sums over all coalitions; ``predict`` gives its covariance at
     rows."""
     for i, row in enumerate(rows):
-        at, weights = mixtures(row, BACKGROUND)
-        truth = weights @ predict(at) @ weights.T
-        assert np.allclose(found.covariance[i], truth, rtol=1e-7, atol=1e-8 * np.abs(truth).max())
+        mixed, weights = mixtures(row, BACKGROUND)
+        truth = weights @ predict(mixed) @ weights.T
+        assert np.allclose(explanation.covariance[i], truth, rtol=1e-7, atol=1e-8 * np.abs(truth).max())
 
 
 def test_processes_of_scikit_learn():
@@ -230,25 +234,27 @@ def test_processes_of_scikit_learn():
     )
     of_mixtures(
         riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS),
-        lambda at: model.predict(at, return_cov=True)[1],
+        lambda rows: model.predict(rows, return_cov=True)[1],
     )
     # Two targets, in units of their own, and a pipeline.
-    both = np.column_stack([y, -3 * y])[:120]
+    targets = np.column_stack([y, -3 * y])[:120]
     scaled = make_pipeline(
         StandardScaler(), GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True)
     )
-    scaled.fit(X[:120], both)
-    found = riesz.Explainer(scaled, BACKGROUND, covariance=True)(ROWS)
-    of_mixtures(found[..., 1], lambda at: scaled.predict(at, return_cov=True)[1][:, :, 1])
+    scaled.fit(X[:120], targets)
+    explanation = riesz.Explainer(scaled, BACKGROUND, covariance=True)(ROWS)
+    of_mixtures(explanation[..., 1], lambda rows: scaled.predict(rows, return_cov=True)[1][:, :, 1])
     # Laplace's approximation, by its formula (Rasmussen and Williams 2006, equation 3.24).
     labels = np.digitize(y[:120], [120, 200])
     classifier = GaussianProcessClassifier(kernel, optimizer=None).fit(X[:120], labels)
-    found = riesz.Explainer(classifier, BACKGROUND, covariance=True)(ROWS)
+    explanation = riesz.Explainer(classifier, BACKGROUND, covariance=True)(ROWS)
     for o, part in enumerate(classifier.base_estimator_.estimators_):
         pi = part.pi_
         precision = np.linalg.inv(part.kernel_(X[:120]) + np.diag(1 / (pi * (1 - pi))))
-        cross = lambda at: part.kernel_(at, X[:120])
-        of_mixtures(found[..., o], lambda at: part.kernel_(at) - cross(at) @ precision @ cross(at).T)
+        cross = lambda rows: part.kernel_(rows, X[:120])
+        of_mixtures(
+            explanation[..., o], lambda rows: part.kernel_(rows) - cross(rows) @ precision @ cross(rows).T
+        )
 
 
 def test_refits_say_how_far_values_vary(tmp_path):
@@ -256,15 +262,18 @@ def test_refits_say_how_far_values_vary(tmp_path):
         X[:80], y[:80]
     )
     for background in (BACKGROUND, None):
-        found = riesz.Explainer(model, background, covariance=True)(ROWS)
-        assert found.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3} and (found.sd > 0).all()
+        explanation = riesz.Explainer(model, background, covariance=True)(ROWS)
+        assert (
+            explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
+            and (explanation.sd > 0).all()
+        )
         # Of rows that are drawn by another generator, deviations are as large, to within their own errors.
         rng, values = np.random.default_rng(0), []
         for _ in range(60):
             drawn = rng.integers(80, size=80)
             refit = riesz.KernelRidge(0.5, kernel=RBF(2.0), fit_intercept=True).fit(X[drawn], y[drawn])
             values.append(riesz.Explainer(refit, background)(ROWS).values)
-        ratio = found.sd / np.std(values, axis=0, ddof=1)
+        ratio = explanation.sd / np.std(values, axis=0, ddof=1)
         assert (ratio > 0.55).all() and (ratio < 1.8).all() and abs(np.log(ratio).mean()) < 0.25
     model.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
@@ -274,7 +283,7 @@ def test_refits_say_how_far_values_vary(tmp_path):
 
 
 def test_estimators_are_fitted_again(tmp_path):
-    """Of rows drawn by another generator, deviations are as large, to within their own errors."""
+    """Deviations over rows that another generator draws are as large, to within their own errors."""
     from sklearn.base import clone
 
     labels = np.where(y > 140, "high", "low")
@@ -287,8 +296,8 @@ def test_estimators_are_fitted_again(tmp_path):
         model = model.set_params(bootstrap=60, bootstrap_seed=3).fit(X[:80], target[:80])
         assert np.allclose(model._outputs(ROWS), plain._outputs(ROWS)) and not plain.expansion_.has_posterior
         explainer = riesz.Explainer(model, BACKGROUND, covariance=True)
-        found = explainer(ROWS)
-        assert found.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
+        explanation = explainer(ROWS)
+        assert explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
         rng, values = np.random.default_rng(0), []
         for _ in range(60):
             strata = (
@@ -299,17 +308,17 @@ def test_estimators_are_fitted_again(tmp_path):
             drawn = np.concatenate([rng.choice(rows, size=len(rows)) for rows in strata])
             refit = clone(plain).fit(X[drawn], target[drawn])
             values.append(riesz.Explainer(refit, BACKGROUND)(ROWS).values)
-        ratio = found.sd / np.std(values, axis=0, ddof=1)
+        ratio = explanation.sd / np.std(values, axis=0, ddof=1)
         assert (ratio > 0.5).all() and (ratio < 2).all() and abs(np.log(ratio).mean()) < 0.25, type(model)
         model.save(tmp_path / "m.riesz", posterior=True)
         again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
-        assert np.allclose(again.sd, found.sd, rtol=1e-10)
+        assert np.allclose(again.sd, explanation.sd, rtol=1e-10)
     # Of three classes or more there are sums of pairs too.
     several = riesz.SVC(C=2.0, kernel=RBF(2.0), bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
-    found = riesz.Explainer(several, BACKGROUND, covariance=True)(ROWS)
-    assert found.sd.shape == (3, 4, 6) and (found.sd > 0).all()
+    explanation = riesz.Explainer(several, BACKGROUND, covariance=True)(ROWS)
+    assert explanation.sd.shape == (3, 4, 6) and (explanation.sd > 0).all()
     # The class that is summed up from its two pairs varies by no more than these together.
-    assert (found.sd[:, :, 3] <= found.sd[:, :, 0] + found.sd[:, :, 1] + 1e-12).all()
+    assert (explanation.sd[:, :, 3] <= explanation.sd[:, :, 0] + explanation.sd[:, :, 1] + 1e-12).all()
     with pytest.raises(ValueError, match="whole number from 2"):
         riesz.SVR(bootstrap=1).fit(X[:30], y[:30])
 
@@ -317,9 +326,9 @@ def test_estimators_are_fitted_again(tmp_path):
 def test_the_jackknife_leaves_out_rows():
     settings = {"alpha": 0.5, "kernel": RBF(2.0), "fit_intercept": True}
     model = riesz.KernelRidge(**settings, jackknife=True).fit(X[:30], y[:30])
-    found = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
-    assert found.sure_by == {"kind": "jackknife", "rows": 30}
-    without = np.array(
+    explanation = riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS)
+    assert explanation.sure_by == {"kind": "jackknife", "rows": 30}
+    leave_one_out = np.array(
         [
             riesz.Explainer(
                 riesz.KernelRidge(**settings).fit(*(np.delete(a[:30], i, axis=0) for a in (X, y))), BACKGROUND
@@ -327,41 +336,46 @@ def test_the_jackknife_leaves_out_rows():
             for i in range(30)
         ]
     )
-    off = without - without.mean(axis=0)
-    assert np.allclose(found.covariance, np.einsum("irj,irl->rjl", off, off) * 29 / 30, rtol=1e-8)
+    deviations = leave_one_out - leave_one_out.mean(axis=0)
+    assert np.allclose(
+        explanation.covariance, np.einsum("irj,irl->rjl", deviations, deviations) * 29 / 30, rtol=1e-8
+    )
     with pytest.raises(ValueError, match="leave one of the two out"):
         riesz.KernelRidge(jackknife=True, bootstrap=5).fit(X[:30], y[:30])
 
 
-def test_the_observational_game_is_as_sure_as_draws():
+def test_covariances_of_the_observational_game():
     """Coalitions are worth what embeddings make of values of f at mixed rows, whose joint posterior is
     known."""
     model = fitted(X[:40], y[:40])
     game = riesz.Observational(ridge=0.1, conditioning_kernel=RBF(1.5))
     reference = BACKGROUND
-    found = riesz.Explainer(model, reference, game=game, covariance=True)(ROWS)
+    explanation = riesz.Explainer(model, reference, game=game, covariance=True)(ROWS)
     rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(axis=2) / (2 * 1.5**2))
     b, d = reference.shape
     for i, row in enumerate(ROWS):
         rows, _ = mixtures(row, reference)
         _, shares = mixtures(row, row[None])
-        weights, nobody = [], np.zeros(len(rows))
-        nobody[:b] = 1 / b
+        weights, empty_weights = [], np.zeros(len(rows))
+        empty_weights[:b] = 1 / b
         for mask in range(2**d):
-            given, own = np.array([mask >> j & 1 for j in range(d)], bool), np.zeros(len(rows))
-            if given.any() and not given.all():
-                system = rbf(reference[:, given], reference[:, given]) + 0.1 * b * np.eye(b)
-                w = np.linalg.solve(system, rbf(reference[:, given], row[None, given])[:, 0])
-                own[mask * b : (mask + 1) * b] = w
-                own += (1 - w.sum()) * nobody
+            present, coalition_weights = (
+                np.array([mask >> j & 1 for j in range(d)], bool),
+                np.zeros(len(rows)),
+            )
+            if present.any() and not present.all():
+                system = rbf(reference[:, present], reference[:, present]) + 0.1 * b * np.eye(b)
+                w = np.linalg.solve(system, rbf(reference[:, present], row[None, present])[:, 0])
+                coalition_weights[mask * b : (mask + 1) * b] = w
+                coalition_weights += (1 - w.sum()) * empty_weights
             else:
-                own[mask * b : (mask + 1) * b] = 1 / b
-            weights.append(own)
+                coalition_weights[mask * b : (mask + 1) * b] = 1 / b
+            weights.append(coalition_weights)
         weights = shares @ np.array(weights)
         mean, covariance = model.predict(rows, return_cov=True)
-        assert np.allclose(weights @ mean, found.values[i])
+        assert np.allclose(weights @ mean, explanation.values[i])
         truth = weights @ covariance @ weights.T
-        assert np.allclose(found.covariance[i], truth, rtol=1e-7, atol=1e-8 * truth.max())
+        assert np.allclose(explanation.covariance[i], truth, rtol=1e-7, atol=1e-8 * truth.max())
     with pytest.raises(ValueError, match="more than 13 coalitions"):
         riesz.Explainer(model, reference, game=game, covariance=True, coalitions=13)
     ridge = riesz.KernelRidge(0.5, kernel=RBF(2.0), bootstrap=10).fit(X[:40], y[:40])
@@ -372,59 +386,59 @@ def test_shares_of_the_variance():
     """The variance of what coalitions are worth, shared out by definition."""
     model = fitted(X[:30], y[:30])
     explainer = riesz.Explainer(model, BACKGROUND[:3], covariance=True)
-    found = explainer.variance_shares(ROWS)
+    explanation = explainer.variance_shares(ROWS)
     std = model.predict(ROWS, return_std=True)[1]
-    assert np.allclose(found.predictions, std**2, rtol=1e-8)
-    assert np.allclose(found.base_values + found.values.sum(axis=1), std**2, rtol=1e-8)
-    assert found.output_names == ["variance of y"] and found.exactness == "unstated"
+    assert np.allclose(explanation.predictions, std**2, rtol=1e-8)
+    assert np.allclose(explanation.base_values + explanation.values.sum(axis=1), std**2, rtol=1e-8)
+    assert explanation.output_names == ["variance of y"] and explanation.exactness == "unstated"
     for i, row in enumerate(ROWS):
         rows, shares = mixtures(row, BACKGROUND[:3])
         covariance = model.predict(rows, return_cov=True)[1]
-        worth = covariance.reshape(16, 3, 16, 3).mean(axis=(1, 3)).diagonal()
+        coalition_values = covariance.reshape(16, 3, 16, 3).mean(axis=(1, 3)).diagonal()
         # Shares are divided by the number of background rows, and repeated as often.
-        truth = shares @ np.repeat(worth, 3)
-        assert np.allclose(found.values[i], truth, rtol=1e-7, atol=1e-8 * np.abs(truth).max())
-        assert np.isclose(found.base_values[i], worth[0])
+        truth = shares @ np.repeat(coalition_values, 3)
+        assert np.allclose(explanation.values[i], truth, rtol=1e-7, atol=1e-8 * np.abs(truth).max())
+        assert np.isclose(explanation.base_values[i], coalition_values[0])
     pytest.importorskip("matplotlib")
-    riesz.plots.waterfall(found[0])
+    riesz.plots.waterfall(explanation[0])
     scaled = make_pipeline(
         StandardScaler(), riesz.GaussianProcessRegressor(RBF(1.0), alpha=0.5, optimizer=None)
     ).fit(X, y)
-    found = riesz.Explainer(scaled, BACKGROUND[:2], covariance=True, groups={"both": [1, 2]}).variance_shares(
-        ROWS
-    )
-    assert found.feature_names == ["x0", "both", "x3"]
-    assert np.allclose(found.predictions, scaled.predict(ROWS, return_std=True)[1] ** 2, rtol=1e-8)
+    explanation = riesz.Explainer(
+        scaled, BACKGROUND[:2], covariance=True, groups={"both": [1, 2]}
+    ).variance_shares(ROWS)
+    assert explanation.feature_names == ["x0", "both", "x3"]
+    assert np.allclose(explanation.predictions, scaled.predict(ROWS, return_std=True)[1] ** 2, rtol=1e-8)
     with pytest.raises(ValueError, match="covariance=True"):
         riesz.Explainer(model, BACKGROUND).variance_shares(ROWS)
     with pytest.raises(ValueError, match="variance game"):
         riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).variance_shares(ROWS)
 
 
-def test_a_functional_game_that_projects():
-    """Of ANOVA factors the functional game is the mean over absent columns, of the process as of its
+def test_covariances_of_a_functional_game_with_anova_factors():
+    """With ANOVA factors the functional game is the mean over absent columns, of the process as of its
     posterior mean."""
     rows = 3.0 + 2.0 * X[:40, :2]
     kernel = ANOVA([1.5, 3.0], variance=2.0, center="mean", scale="std")
     model = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None).fit(rows, y[:40])
     explainer = riesz.Explainer(model, game="functional", covariance=True)
-    at = rows[:2]
-    found = explainer(at)
+    places = rows[:2]
+    explanation = explainer(places)
     z, w = np.polynomial.hermite_e.hermegauss(60)
     w = w / w.sum()
     a, b = (rows[:, j].mean() + rows[:, j].std() * z for j in (0, 1))
     grid = np.array([(u, v) for u in a for v in b])
     base = w.repeat(60) * np.tile(w, 60) @ model.predict(grid)
-    np.testing.assert_allclose(found.base_values, base, rtol=1e-9)
-    for i, (u, v) in enumerate(at):
+    np.testing.assert_allclose(explanation.base_values, base, rtol=1e-9)
+    for i, (u, v) in enumerate(places):
         mixed = np.array([(u, other) for other in b] + [(other, v) for other in a] + [(u, v)])
         # v({0}), v({1}) and v({0, 1}) as sums over these rows, and φ_0 - φ_1 = v({0}) - v({1})
         weights = np.concatenate([w, -w, [0.0]])
         mean, covariance = model.predict(mixed, return_cov=True)
-        assert found.values[i, 0] - found.values[i, 1] == pytest.approx(weights @ mean, rel=1e-9)
+        assert explanation.values[i, 0] - explanation.values[i, 1] == pytest.approx(weights @ mean, rel=1e-9)
         difference = np.array([1.0, -1.0])
-        own = difference @ found.covariance[i] @ difference
-        assert own == pytest.approx(weights @ covariance @ weights, rel=1e-7)
+        variance = difference @ explanation.covariance[i] @ difference
+        assert variance == pytest.approx(weights @ covariance @ weights, rel=1e-7)
     for name, value in (("center", "std"), ("scale", "median")):
         with pytest.raises(ValueError, match=f"{name} = '{value}': it is a number"):
             riesz.KernelRidge(kernel=ANOVA(**{name: value})).fit(rows, y[:40])
@@ -432,23 +446,27 @@ def test_a_functional_game_that_projects():
         riesz.Expansion(ANOVA(center="mean"), rows, y[:40])
 
 
-def test_a_model_without_support_vectors_is_sure(tmp_path):
+def test_a_model_without_support_vectors_has_no_variance(tmp_path):
     """Targets that are all alike: a constant, whose refits are the same constant."""
     X = np.random.default_rng(1).normal(size=(15, 3))
     model = riesz.SVR(bootstrap=5).fit(X, np.full(15, 3.0))
     assert model.expansion_.points.shape[0] == 0
     for game in ("functional", "interventional", riesz.Observational(X, ridge=0.1)):
         background = X[:3] if game == "interventional" else None
-        found = riesz.Explainer(model, background, game=game, covariance=True)(X[:2])
-        assert not found.values.any() and not found.covariance.any() and (found.base_values == 3.0).all()
+        explanation = riesz.Explainer(model, background, game=game, covariance=True)(X[:2])
+        assert (
+            not explanation.values.any()
+            and not explanation.covariance.any()
+            and (explanation.base_values == 3.0).all()
+        )
     model.save(tmp_path / "m.riesz", posterior=True)
     assert riesz.Expansion.load(tmp_path / "m.riesz").has_posterior
 
 
 def test_settings_of_refits_are_checked():
-    for how in ({"bootstrap_seed": -1}, {"bootstrap_seed": 1.5}, {"bootstrap_seed": "x"}):
+    for options in ({"bootstrap_seed": -1}, {"bootstrap_seed": 1.5}, {"bootstrap_seed": "x"}):
         for estimator in (riesz.SVR, riesz.KernelRidge):
             with pytest.raises((ValueError, TypeError), match="bootstrap_seed"):
-                estimator(bootstrap=5, **how).fit(X[:20], y[:20])
+                estimator(bootstrap=5, **options).fit(X[:20], y[:20])
     with pytest.raises(ValueError, match="jackknife = 'no': it is True or False"):
         riesz.KernelRidge(jackknife="no").fit(X[:20], y[:20])

@@ -36,20 +36,22 @@ def hsic(K, L, estimator):
         H = np.eye(n) - 1 / n
         return np.trace(K @ H @ L @ H) / (n - 1) ** 2
     K, L = K - np.diag(np.diag(K)), L - np.diag(np.diag(L))
-    one = np.ones(n)
-    cross = one @ K @ one * (one @ L @ one) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (one @ K @ L @ one)
+    all_ones = np.ones(n)
+    cross = all_ones @ K @ all_ones * (all_ones @ L @ all_ones) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (
+        all_ones @ K @ L @ all_ones
+    )
     return (np.trace(K @ L) + cross) / (n * (n - 3))
 
 
 def shapley(d, value):
-    found = np.zeros(d)
+    values = np.zeros(d)
     for j in range(d):
-        others = [k for k in range(d) if k != j]
+        remaining = [k for k in range(d) if k != j]
         for size in range(d):
             weight = math.factorial(size) * math.factorial(d - size - 1) / math.factorial(d)
-            for S in itertools.combinations(others, size):
-                found[j] += weight * (value([*S, j]) - value(list(S)))
-    return found
+            for S in itertools.combinations(remaining, size):
+                values[j] += weight * (value([*S, j]) - value(list(S)))
+    return values
 
 
 def gram(rows, columns, scale):
@@ -67,12 +69,12 @@ def samples():
 @pytest.mark.parametrize("estimator", ["unbiased", "biased", "linear"])
 def test_mmd_follows_its_definition(samples, estimator):
     X, Z = samples
-    found = riesz.mmd_test(X, Z, kernel=RBF(1.7), factors="product", estimator=estimator, permutations=0)
+    result = riesz.mmd_test(X, Z, kernel=RBF(1.7), factors="product", estimator=estimator, permutations=0)
     pooled = np.vstack([X, Z])
     value = lambda S: mmd(gram(pooled, S, 1.7), len(X), estimator)
-    assert found.statistic == pytest.approx(value(range(4)), abs=1e-14)
-    np.testing.assert_allclose(found.values, shapley(4, value), atol=1e-14)
-    assert found.pvalue is None and found.pvalues is None and found.attributions.certificate.holds
+    assert result.statistic == pytest.approx(value(range(4)), abs=1e-14)
+    np.testing.assert_allclose(result.values, shapley(4, value), atol=1e-14)
+    assert result.pvalue is None and result.pvalues is None and result.attributions.certificate.holds
 
 
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])
@@ -83,13 +85,13 @@ def test_hsic_follows_its_definition(samples, estimator):
     options = dict(
         kernel=RBF(1.7), target_kernel=RBF(0.9), factors="product", estimator=estimator, permutations=0
     )
-    found = riesz.hsic_test(X, Y, **options)
+    result = riesz.hsic_test(X, Y, **options)
     np.testing.assert_allclose(
-        found.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15
+        result.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15
     )
     # The same statistic, shared out to the other side.
     other = riesz.hsic_test(X, Y, side="Y", **options)
-    assert other.statistic == pytest.approx(found.statistic, rel=1e-12) and len(other.values) == 2
+    assert other.statistic == pytest.approx(result.statistic, rel=1e-12) and len(other.values) == 2
     K = gram(X, [0, 1, 2, 3], 1.7)
     np.testing.assert_allclose(
         other.values, shapley(2, lambda S: hsic(gram(Y, S, 0.9), K, estimator)), atol=1e-15
@@ -106,10 +108,10 @@ def test_the_pvalue_is_that_of_a_plain_permutation_test(samples):
         order = rng.permutation(len(pooled))
         draws.append(mmd(K[np.ix_(order, order)], n, "unbiased"))
     expected = np.mean(np.array(draws) >= mmd(K, n, "unbiased"))
-    found = riesz.mmd_test(X, Z, kernel=RBF(1.5), factors="product", permutations=2000)
+    result = riesz.mmd_test(X, Z, kernel=RBF(1.5), factors="product", permutations=2000)
     assert 0.02 < expected < 0.98
-    assert abs(found.pvalue - expected) < 4 * np.sqrt(2 * expected * (1 - expected) / 2000)
-    assert ks_2samp(found.null_distribution, draws).pvalue > 1e-3
+    assert abs(result.pvalue - expected) < 4 * np.sqrt(2 * expected * (1 - expected) / 2000)
+    assert ks_2samp(result.null_distribution, draws).pvalue > 1e-3
 
 
 def test_diabetes_by_sex_is_as_published():
@@ -120,18 +122,18 @@ def test_diabetes_by_sex_is_as_published():
     rows = X.to_numpy()
     distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(2))
     kernel = RBF(np.median(distances[np.triu_indices(len(X), 1)]))
-    found = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
+    result = riesz.mmd_test(X[men], X[~men], kernel=kernel, factors="product")
     published = dict(
         s3=0.0232, s4=0.0162, bp=0.0081, s6=0.0046, age=0.0036, s5=0.0018, s2=0.0003, bmi=-0.0016, s1=-0.0023
     )
-    frame = found.to_frame().set_index("feature")
+    frame = result.to_frame().set_index("feature")
     assert list(frame["value"].sort_values(ascending=False).index) == list(published)
     np.testing.assert_allclose(frame.loc[list(published), "value"], list(published.values()), atol=6e-5)
-    assert found.statistic == pytest.approx(0.0538, abs=5e-5) and found.pvalue == pytest.approx(1 / 1001)
+    assert result.statistic == pytest.approx(0.0538, abs=5e-5) and result.pvalue == pytest.approx(1 / 1001)
     assert (frame.loc[["s3", "s4", "bp", "s6"], "adjusted_pvalue"] < 0.01).all() and frame.loc[
         "bmi", "adjusted_pvalue"
     ] > 0.5
-    assert "s3" in found.summary() and "s3" in repr(found) and "<table>" in found._repr_html_()
+    assert "s3" in result.summary() and "s3" in repr(result) and "<table>" in result._repr_html_()
 
 
 @pytest.mark.parametrize("estimator", ["unbiased", "biased"])
@@ -144,22 +146,22 @@ def test_orthogonal_factors_follow_their_definition(samples, estimator):
     pairs = {
         (j, k): mmd(centred[j] * centred[k], n, estimator) for j, k in itertools.combinations(range(4), 2)
     }
-    alone = [mmd(K, n, estimator) for K in centred]
-    found = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, permutations=99, interactions=True)
-    assert found.statistic == pytest.approx(sum(alone) + sum(pairs.values()), abs=1e-13)
-    np.testing.assert_allclose(found.alone, alone, atol=1e-13)
+    single_terms = [mmd(K, n, estimator) for K in centred]
+    result = riesz.mmd_test(X, Z, kernel=RBF(1.7), estimator=estimator, permutations=99, interactions=True)
+    assert result.statistic == pytest.approx(sum(single_terms) + sum(pairs.values()), abs=1e-13)
+    np.testing.assert_allclose(result.alone, single_terms, atol=1e-13)
     np.testing.assert_allclose(
-        found.values,
-        [alone[j] + sum(v for pair, v in pairs.items() if j in pair) / 2 for j in range(4)],
+        result.values,
+        [single_terms[j] + sum(v for pair, v in pairs.items() if j in pair) / 2 for j in range(4)],
         atol=1e-13,
     )
     for (j, k), value in pairs.items():
-        assert found.interactions[j, k] == pytest.approx(value / 2, abs=1e-13)
+        assert result.interactions[j, k] == pytest.approx(value / 2, abs=1e-13)
     everything = mmd(np.prod([1 + K for K in centred], axis=0), n, estimator)
-    assert found.beyond.statistic == pytest.approx(everything - found.statistic, abs=1e-12)
-    frame = found.to_frame()
-    np.testing.assert_array_equal(frame["alone_pvalue"], found.alone_pvalues)
-    assert "p alone" in found.summary() and "three or more" in found.summary()
+    assert result.beyond.statistic == pytest.approx(everything - result.statistic, abs=1e-12)
+    frame = result.to_frame()
+    np.testing.assert_array_equal(frame["alone_pvalue"], result.alone_pvalues)
+    assert "p alone" in result.summary() and "three or more" in result.summary()
     with pytest.raises(ValueError, match="'orthogonal' or 'product'"):
         riesz.mmd_test(X, Z, factors="additive")
 
@@ -170,18 +172,18 @@ def test_frames_are_matched_by_name_and_level():
         {"a": rng.normal(size=40) + shift, "colour": rng.choice(colours, 40), "b": rng.normal(size=40)}
     )
     X, Z = frame(0.0, ["red", "blue"]), frame(1.5, ["red", "green"])
-    found = riesz.mmd_test(X, Z[["b", "colour", "a"]])
-    assert found.feature_names == ["a", "colour", "b"] and (found.adjusted_pvalues[:2] < 0.05).all()
+    result = riesz.mmd_test(X, Z[["b", "colour", "a"]])
+    assert result.feature_names == ["a", "colour", "b"] and (result.adjusted_pvalues[:2] < 0.05).all()
     again = riesz.mmd_test(*(polars.DataFrame(part.to_dict(orient="list")) for part in (X, Z)))
-    assert again.statistic == found.statistic
-    np.testing.assert_array_equal(again.pvalues, found.pvalues)
+    assert again.statistic == result.statistic
+    np.testing.assert_array_equal(again.pvalues, result.pvalues)
     grouped = riesz.mmd_test(X, Z, groups={"both": ["a", "b"]}, interactions=True)
     assert grouped.feature_names == ["both", "colour"] and grouped.interactions.shape == (2, 2)
     np.testing.assert_allclose(grouped.interactions.sum(axis=1), grouped.values, atol=1e-14)
-    colours = found.witness("colour")
-    found_at = dict(zip(colours.places, colours.values))
-    assert set(found_at) == {"blue", "red", "green"} and found_at["blue"] > 0 > found_at["green"]
-    along = found.witness(0)
+    colours = result.witness("colour")
+    by_level = dict(zip(colours.places, colours.values))
+    assert set(by_level) == {"blue", "red", "green"} and by_level["blue"] > 0 > by_level["green"]
+    along = result.witness(0)
     assert along.feature == "a" and along.values[0] > 0 > along.values[-1] and (along.std_error > 0).all()
 
 
@@ -192,8 +194,8 @@ def test_lazy_frames_are_collected(data):
     assert riesz.mmd_test(lazy.head(20), lazy.tail(20), permutations=9).pvalue is not None
     model = riesz.KernelRidge(kernel=RBF(1.0)).fit(lazy, y)
     np.testing.assert_array_equal(model.predict(lazy), model.predict(frame))
-    found = riesz.Explainer(model, lazy.head(5))(lazy.tail(3))
-    np.testing.assert_array_equal(found.values, riesz.Explainer(model, frame[:5])(frame[-3:]).values)
+    explanation = riesz.Explainer(model, lazy.head(5))(lazy.tail(3))
+    np.testing.assert_array_equal(explanation.values, riesz.Explainer(model, frame[:5])(frame[-3:]).values)
 
 
 def test_decimal_commas_are_not_levels():
@@ -208,14 +210,14 @@ def test_decimal_commas_are_not_levels():
     ]
 
 
-def test_classes_and_what_is_given():
+def test_classes_codes_and_conditional_tests():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(150, 3))
     y = np.where(X[:, 1] > 0, "yes", "no")
-    found = riesz.hsic_test(X, y)
-    assert found.pvalue < 0.01 and list(found.adjusted_pvalues <= 0.05) == [False, True, False]
+    result = riesz.hsic_test(X, y)
+    assert result.pvalue < 0.01 and list(result.adjusted_pvalues <= 0.05) == [False, True, False]
     codes = riesz.hsic_test(X, (X[:, 1] > 0).astype(float), target_kernel=Categorical(0.5))
-    assert codes.statistic == pytest.approx(found.statistic, rel=1e-12)
+    assert codes.statistic == pytest.approx(result.statistic, rel=1e-12)
     Z = rng.normal(size=150)
     A, B = np.sin(Z) + 0.3 * rng.normal(size=150), Z**2 + 0.3 * rng.normal(size=150)
     assert riesz.hsic_test(A, B).pvalue < 0.01 < 0.05 < riesz.hsic_test(A, B, given=Z).pvalue
@@ -224,22 +226,24 @@ def test_classes_and_what_is_given():
 
 def test_aggregated_tests_name_the_kernel(samples):
     X, Z = samples
-    found = riesz.mmd_test(X, Z, kernel=RBF(2.0), lengthscales=[0.1, 1, 10], attribute=False)
-    assert len(found.by_kernel) == 3 and found.attributions is None
-    assert found.pvalue == min(one.pvalue for one in found.by_kernel)
-    np.testing.assert_allclose([one.kernel.length_scale for one in found.by_kernel], [0.2, 2.0, 20.0])
-    assert found.statistic == found.by_kernel[found.chosen].statistic
+    result = riesz.mmd_test(X, Z, kernel=RBF(2.0), lengthscales=[0.1, 1, 10], attribute=False)
+    assert len(result.by_kernel) == 3 and result.attributions is None
+    assert result.pvalue == min(test.pvalue for test in result.by_kernel)
+    np.testing.assert_allclose([test.kernel.length_scale for test in result.by_kernel], [0.2, 2.0, 20.0])
+    assert result.statistic == result.by_kernel[result.chosen].statistic
     with pytest.raises(ValueError, match="attribute=True"):
-        found.to_frame()
+        result.to_frame()
 
 
-def test_results_repeat_whatever_the_threads(samples):
+def test_results_do_not_depend_on_threads(samples):
     X, Z = samples
-    one, other = (riesz.mmd_test(X, Z, seed=3, threads=t, permutations=200) for t in (1, 2))
-    assert one.pvalue == other.pvalue and (one.null_distribution == other.null_distribution).all()
-    assert (riesz.mmd_test(X, Z, seed=4, permutations=200).null_distribution != one.null_distribution).any()
-    kept = pickle.loads(pickle.dumps(one))
-    assert kept.pvalue == one.pvalue and (kept.values == one.values).all()
+    serial, parallel = (riesz.mmd_test(X, Z, seed=3, threads=t, permutations=200) for t in (1, 2))
+    assert serial.pvalue == parallel.pvalue and (serial.null_distribution == parallel.null_distribution).all()
+    assert (
+        riesz.mmd_test(X, Z, seed=4, permutations=200).null_distribution != serial.null_distribution
+    ).any()
+    kept = pickle.loads(pickle.dumps(serial))
+    assert kept.pvalue == serial.pvalue and (kept.values == serial.values).all()
 
 
 def test_pictures_are_drawn(samples, tmp_path):
@@ -247,8 +251,8 @@ def test_pictures_are_drawn(samples, tmp_path):
 
     matplotlib.use("Agg")
     X, Z = samples
-    found = riesz.mmd_test(X, Z)
-    for name, ax in [("bars", found.plot()), ("witness", found.plot_witness(1))]:
+    result = riesz.mmd_test(X, Z)
+    for name, ax in [("bars", result.plot()), ("witness", result.plot_witness(1))]:
         ax.figure.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
 

@@ -53,7 +53,7 @@ OPTIONS = {
 }
 
 
-def same(fit, other):
+def is_same_fit(fit, other):
     return (
         fit.plan == other.plan
         and fit.statistics == other.statistics
@@ -62,7 +62,7 @@ def same(fit, other):
     )
 
 
-def test_it_is_the_exact_fit_with_these_landmarks(data):
+def test_the_fit_is_exact_for_its_landmarks(data):
     """Against the normal equations in numpy, from the landmarks that were drawn; by proved bounds."""
     fit = distributed.fit(data, "y", **OPTIONS)
     assert fit.rows == 6000 and fit.landmarks == 60 and fit.expansion.output_names == ["y"]
@@ -76,12 +76,12 @@ def test_it_is_the_exact_fit_with_these_landmarks(data):
     A[:60, :60] += 0.1 * P
     theta = np.linalg.solve(A, F.T @ (w * y))
     truth = F @ theta
-    said = fit.expansion.predict(rows[["a", "b", "c", "city"]])
-    assert np.abs(said - truth).max() < 1e-7
+    prediction = fit.expansion.predict(rows[["a", "b", "c", "city"]])
+    assert np.abs(prediction - truth).max() < 1e-7
     bounds = fit.bounds(rows[["a", "b", "c", "city"]])
     assert (
         bounds.shape == (6000, 1)
-        and (np.abs(said - truth) <= bounds[:, 0] + 1e-8).all()
+        and (np.abs(prediction - truth) <= bounds[:, 0] + 1e-8).all()
         and bounds.max() < 1e-3
     )
     model = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]].iloc[:4])
@@ -138,7 +138,7 @@ def test_files_row_groups_and_order_do_not_matter(data, tmp_path):
     assert np.array_equal(fit.expansion.coef, other.expansion.coef)
     # Statistics say of which units they are; of the same units they are the same.
     again = distributed.fit(sorted(str(p) for p in data.iterdir()), "y", **OPTIONS)
-    assert same(fit, again)
+    assert is_same_fit(fit, again)
     rows = table().to_pandas()
     memory = riesz.KernelRidge(
         alpha=0.1, kernel=riesz.kernels.RBF(columns=["a", "b", "c"]), landmarks=20, fit_intercept=True
@@ -146,15 +146,15 @@ def test_files_row_groups_and_order_do_not_matter(data, tmp_path):
     assert memory.expansion_.points.shape == (20, 3)
 
 
-def test_ridges_are_chosen_on_folds_and_smaller_numbers_of_landmarks_told(data):
+def test_ridges_are_chosen_on_folds_for_fewer_landmarks_too(data):
     with pytest.warns(UserWarning, match="the last doubling of landmarks"):
         fit = distributed.fit(data, "y", **{**OPTIONS, "alpha": "auto"}, fixed_kernel=True)
-    whole = {alpha: error for landmarks, alpha, error in fit.tried if landmarks == 60}
-    assert fit.alpha == min(whole, key=whole.get) and 0.03 < whole[fit.alpha] < 0.3
+    errors = {alpha: error for landmarks, alpha, error in fit.tried if landmarks == 60}
+    assert fit.alpha == min(errors, key=errors.get) and 0.03 < errors[fit.alpha] < 0.3
     assert {landmarks for landmarks, _, _ in fit.tried} == {60, 30, 15}
 
 
-def test_a_process_knows_how_sure_it_is(data):
+def test_standard_deviations_of_a_process(data):
     """Against the formulas in numpy, from the landmarks, kernel and noise that it found."""
     options = {"landmarks": 40, "kernel": "rbf(a, b, c)", "features": ["a", "b", "c"]}
     fit = distributed.fit(data, "y", model="gp", **options)
@@ -181,7 +181,7 @@ def test_a_process_knows_how_sure_it_is(data):
         distributed.fit(data, "y", model="gp", sample_weight="weight", **options)
 
 
-def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
+def test_checkpoints_are_resumed_and_verified(data, tmp_path, monkeypatch):
     folder = tmp_path / "work"
     fit = distributed.fit(data, "y", **OPTIONS)
     read = []
@@ -196,18 +196,18 @@ def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
     monkeypatch.setattr(distributed._data.Data, "rows", failing)
     with pytest.raises(RuntimeError, match="gone"):
         distributed.fit(data, "y", **OPTIONS, checkpoint=folder)
-    (own,) = folder.iterdir()
-    assert len(list(own.glob("unit-*.stat"))) == 5 and not list(own.glob(".riesz-*"))
+    (run_folder,) = folder.iterdir()
+    assert len(list(run_folder.glob("unit-*.stat"))) == 5 and not list(run_folder.glob(".riesz-*"))
     read.clear()
     monkeypatch.setattr(
         distributed._data.Data, "rows", lambda self, unit: (read.append(unit), rows_of(self, unit))[1]
     )
-    assert same(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder))
+    assert is_same_fit(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder))
     # Five units were missing, and all residuals.
     assert len(read) == 5 + 10
     read.clear()
-    assert same(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder)) and not read
-    damaged = own / "unit-00003.stat"
+    assert is_same_fit(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder)) and not read
+    damaged = run_folder / "unit-00003.stat"
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 1
     damaged.write_bytes(content)
@@ -220,18 +220,19 @@ def test_a_checkpoint_is_taken_up_and_checked(data, tmp_path, monkeypatch):
         distributed.fit(data, "y", **OPTIONS, checkpoint=folder)
 
 
-def test_kernels_without_a_bound_are_looked_at_first(data):
+def test_kernels_without_a_bound(data):
     fit = distributed.fit(
         data, "y", landmarks=30, kernel="rbf(a, b, c) + linear(a)", alpha=0.5, features=["a", "b", "c"]
     )
     rows = table().to_pandas()
-    said = fit.expansion.predict(rows[["a", "b", "c"]])
+    prediction = fit.expansion.predict(rows[["a", "b", "c"]])
     assert (
-        np.corrcoef(said, rows["y"])[0, 1] > 0.8 and fit.bounds(rows[["a", "b", "c"]].iloc[:100]).max() < 1e-3
+        np.corrcoef(prediction, rows["y"])[0, 1] > 0.8
+        and fit.bounds(rows[["a", "b", "c"]].iloc[:100]).max() < 1e-3
     )
 
 
-def test_files_that_are_written_again_are_other_files(data, tmp_path):
+def test_rewritten_files_are_new_files(data, tmp_path):
     folder = tmp_path / "work"
     distributed.fit(data, "y", **OPTIONS, checkpoint=folder)
     path = data / "rows-0.parquet"
@@ -242,7 +243,7 @@ def test_files_that_are_written_again_are_other_files(data, tmp_path):
     assert len(list(folder.iterdir())) == 2
 
 
-def test_bounds_count_what_predictions_are_rounded_by(tmp_path):
+def test_bounds_include_the_rounding_of_predictions(tmp_path):
     """Targets near 1e9, whose last digits are all that differs: against long doubles with the same
     landmarks."""
     rng = np.random.default_rng(4)
@@ -272,8 +273,8 @@ def test_bounds_count_what_predictions_are_rounded_by(tmp_path):
                 A[r] -= f * A[c]
                 b[r] -= f * b[c]
     truth = F @ (b / np.diag(A)) + L(1e9)
-    off = np.abs(fit.expansion.predict(x).astype(L) - truth)
-    assert (off <= fit.bounds(x)[:, 0]).all() and fit.bounds(x).max() < 1e-4
+    errors = np.abs(fit.expansion.predict(x).astype(L) - truth)
+    assert (errors <= fit.bounds(x)[:, 0]).all() and fit.bounds(x).max() < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,7 @@ def test_bounds_count_what_predictions_are_rounded_by(tmp_path):
         ({"model": "svm"}, "model = 'svm'"),
     ],
 )
-def test_what_cannot_be_is_refused(data, change, message):
+def test_invalid_arguments_are_refused(data, change, message):
     options = {"target": "y", **OPTIONS, **change}
     with pytest.raises((ValueError, TypeError), match=message):
         distributed.fit(data, options.pop("target"), **options)
@@ -341,48 +342,48 @@ class Killing:
         import threading
 
         name = f"{name}{self.deaths}"
-        told, gone = os.path.join(self.folder, f"{name}-pid"), os.path.join(self.folder, f"{name}-gone")
+        pid_file, gone = os.path.join(self.folder, f"{name}-pid"), os.path.join(self.folder, f"{name}-gone")
 
         def kill():
-            while not os.path.exists(told):
+            while not os.path.exists(pid_file):
                 time.sleep(0.01)
-            os.kill(int(pathlib.Path(told).read_text()), signal.SIGKILL)
+            os.kill(int(pathlib.Path(pid_file).read_text()), signal.SIGKILL)
             self.deaths += 1
             pathlib.Path(gone).touch()
 
         thread = threading.Thread(target=kill)
         thread.start()
-        total = self._engine.reduce(name, shared, units, Dying(work, told, gone), merge)
+        total = self._engine.reduce(name, shared, units, Dying(work, pid_file, gone), merge)
         thread.join()
         return total
 
 
 class Dying:
-    def __init__(self, work, told, gone):
-        self.work, self.told, self.gone = work, told, gone
+    def __init__(self, work, pid_file, gone):
+        self.work, self.pid_file, self.gone = work, pid_file, gone
 
     def __call__(self, shared, task):
         set_unit()
         if task[0] == 5 and not os.path.exists(self.gone):
-            with open(self.told + ".tmp", "w") as file:
+            with open(self.pid_file + ".tmp", "w") as file:
                 file.write(str(os.getpid()))
-            os.replace(self.told + ".tmp", self.told)
+            os.replace(self.pid_file + ".tmp", self.pid_file)
             while True:
                 time.sleep(0.01)
         return self.work(shared, task)
 
 
-def test_dask_says_the_same_and_outlives_its_workers(data, tmp_path, client):
-    here = distributed.fit(data, "y", **OPTIONS)
-    assert same(here, distributed.fit(data, "y", **OPTIONS, engine=client))
+def test_dask_gives_the_same_fit_when_workers_die(data, tmp_path, client):
+    local = distributed.fit(data, "y", **OPTIONS)
+    assert is_same_fit(local, distributed.fit(data, "y", **OPTIONS, engine=client))
     (tmp_path / "signals").mkdir()
     killing = Killing(client, tmp_path / "signals")
     folder = tmp_path / "work"
-    assert same(here, distributed.fit(data, "y", **OPTIONS, engine=killing, checkpoint=folder))
+    assert is_same_fit(local, distributed.fit(data, "y", **OPTIONS, engine=killing, checkpoint=folder))
     # Levels, survey, statistics and a pass: in each a worker died.
     assert killing.deaths == 4
-    (own,) = folder.iterdir()
-    assert len(list(own.glob("unit-*.stat"))) == 10 and len(list(own.glob("pass-*.part"))) == 10
+    (run_folder,) = folder.iterdir()
+    assert len(list(run_folder.glob("unit-*.stat"))) == 10 and len(list(run_folder.glob("pass-*.part"))) == 10
 
 
 @pytest.fixture
@@ -414,8 +415,8 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
     assert np.abs(other.decision_function(features) - np.ravel(scores)).max() < 1e-4
     (tmp_path / "signals").mkdir()
     killing = Killing(client, tmp_path / "signals")
-    there = distributed.fit(classes, "where", **options, engine=killing, checkpoint=tmp_path / "work")
-    assert killing.deaths >= 3 and np.array_equal(there.expansion.coef, model.coef)
+    on_dask = distributed.fit(classes, "where", **options, engine=killing, checkpoint=tmp_path / "work")
+    assert killing.deaths >= 3 and np.array_equal(on_dask.expansion.coef, model.coef)
     # A rare third class is seen.
     extra = rows.iloc[:2].assign(where="elsewhere")
     pq.write_table(pa.Table.from_pandas(extra, preserve_index=False), classes / "rows-9.parquet")
@@ -423,7 +424,7 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
         distributed.fit(classes, "where", **options)
 
 
-def test_a_process_of_classes_is_scikit_learns(classes, client):
+def test_a_process_of_classes_matches_scikit_learn(classes, client):
     """With all rows as landmarks, whose probabilities scikit-learn integrates to three digits; and on Dask
     the same bits."""
     from sklearn.gaussian_process import GaussianProcessClassifier
@@ -433,18 +434,20 @@ def test_a_process_of_classes_is_scikit_learns(classes, client):
     numbers = ["a", "b"]
     other = GaussianProcessClassifier(2.0 * RBF(0.7), optimizer=None).fit(rows[numbers], rows["where"])
     kernel = riesz.kernels.Constant(2.0) * riesz.kernels.RBF(0.7)
-    own = riesz.GaussianProcessClassifier(kernel, optimizer=None, landmarks=300).fit(
+    process = riesz.GaussianProcessClassifier(kernel, optimizer=None, landmarks=300).fit(
         rows[numbers], rows["where"]
     )
     new = pd_rows(classes).iloc[300:600][numbers]
-    assert np.abs(own.predict_proba(new) - other.predict_proba(new)).max() < 1e-3
-    assert own.log_marginal_likelihood_value_ == pytest.approx(other.log_marginal_likelihood_value_, abs=1e-3)
+    assert np.abs(process.predict_proba(new) - other.predict_proba(new)).max() < 1e-3
+    assert process.log_marginal_likelihood_value_ == pytest.approx(
+        other.log_marginal_likelihood_value_, abs=1e-3
+    )
     options = {"model": "gpc", "landmarks": 40, "features": numbers}
     fit = distributed.fit(classes, "where", **options)
-    there = distributed.fit(classes, "where", **options, engine=client)
-    assert np.array_equal(there.expansion.coef, fit.expansion.coef)
+    on_dask = distributed.fit(classes, "where", **options, engine=client)
+    assert np.array_equal(on_dask.expansion.coef, fit.expansion.coef)
     mean, sd = fit.expansion.predict(new, return_std=True)
-    assert np.array_equal(there.expansion.predict(new, return_std=True)[1], sd) and sd.min() > 0
+    assert np.array_equal(on_dask.expansion.predict(new, return_std=True)[1], sd) and sd.min() > 0
     with pytest.raises(ValueError, match="not to 'gpc'"):
         distributed.fit(classes, "where", **options, sample_weight="weight")
 
@@ -462,7 +465,7 @@ def test_an_index_of_pandas_is_no_column(tmp_path):
     ]
 
 
-def test_classes_are_named_whatever_they_are(tmp_path):
+def test_classes_of_any_type_are_named(tmp_path):
     """Truth values and numbers; and what is none is told by file and row, and no class."""
     rows = table(1500, seed=4)
     far = rows["y"].to_numpy() > 0.5
@@ -475,11 +478,11 @@ def test_classes_are_named_whatever_they_are(tmp_path):
     odd[700] = np.nan
     null = pa.array(["far" if f else "near" for f in far]).to_pylist()
     null[30] = None
-    same = np.full(1500, "far")
+    constant = np.full(1500, "far")
     for values, message in [
         (odd, "nan in row 701"),
         (pa.array(null), "empty in row 31"),
-        (same, "one value only"),
+        (constant, "one value only"),
     ]:
         table_ = rows.drop_columns(["y"]).append_column("where", pa.array(values))
         pq.write_table(table_, tmp_path / "odd.parquet")
@@ -491,19 +494,25 @@ def test_classes_are_named_whatever_they_are(tmp_path):
         distributed.fit(tmp_path / "0", "where", **OPTIONS | {"model": "klr"}, categorical=["where"])
 
 
-def test_conjugate_gradients_end_where_the_direct_solution_does(data, client, tmp_path):
+def test_conjugate_gradients_match_the_direct_solution(data, client, tmp_path):
     direct = distributed.fit(data, "y", **OPTIONS, corrections=2)
     fit = distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6)
     rows = pq.read_table(sorted(data.iterdir())[0]).to_pandas()[fit.expansion.feature_names].iloc[:200]
-    own, other = fit.expansion.predict(rows), direct.expansion.predict(rows)
-    assert (np.abs(own - other) <= (fit.bounds(rows) + direct.bounds(rows)).reshape(own.shape)).all()
-    assert np.abs(own - other).max() < 1e-6 and fit.statistics is None
-    assert same(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, engine=client))
+    iterative, other = fit.expansion.predict(rows), direct.expansion.predict(rows)
+    assert (
+        np.abs(iterative - other) <= (fit.bounds(rows) + direct.bounds(rows)).reshape(iterative.shape)
+    ).all()
+    assert np.abs(iterative - other).max() < 1e-6 and fit.statistics is None
+    assert is_same_fit(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, engine=client))
     # Taken up again: nothing is read but what is kept.
     folder = tmp_path / "work"
-    assert same(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, checkpoint=folder))
+    assert is_same_fit(
+        fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, checkpoint=folder)
+    )
     kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
-    assert same(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, checkpoint=folder))
+    assert is_same_fit(
+        fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, checkpoint=folder)
+    )
     assert kept == {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
     with pytest.raises(ValueError, match="solver"):
         distributed.fit(data, "y", **OPTIONS, solver="lsqr")
@@ -513,17 +522,17 @@ def parts_of(folder):
     return {p.name: p.read_bytes() for p in sorted(pathlib.Path(folder).glob("part-*.parquet"))}
 
 
-def test_explanations_are_whole_and_the_same(data, tmp_path, client):
+def test_explanations_are_complete_and_equal(data, tmp_path, client):
     fit = distributed.fit(data, "y", **OPTIONS)
     out = distributed.explain(fit, data, tmp_path / "here")
     assert out.rows == 6000 and out.made == 10 and (tmp_path / "here" / "_SUCCESS").exists()
     rows = table().to_pandas()
     truth = riesz.Explainer(fit.expansion)(rows[["a", "b", "c", "city"]])
-    found = pa.concat_tables(
+    written = pa.concat_tables(
         [pq.read_table(tmp_path / "here" / part["name"]) for part in out.parts]
     ).to_pandas()
-    assert (found["row"] == np.arange(6000)).all()
-    assert np.array_equal(found[["a", "b", "c", "city"]].to_numpy(), np.asarray(truth.values))
+    assert (written["row"] == np.arange(6000)).all()
+    assert np.array_equal(written[["a", "b", "c", "city"]].to_numpy(), np.asarray(truth.values))
     assert all(part["residual"] <= part["bound"] for part in out.parts)
     (tmp_path / "signals").mkdir()
     killing = Killing(client, tmp_path / "signals")
@@ -586,12 +595,12 @@ class Killed:
         return self.work(shared, task)
 
 
-def test_spark_says_the_same(data, tmp_path, session):
-    here = distributed.fit(data, "y", **OPTIONS)
-    assert same(here, distributed.fit(data, "y", **OPTIONS, engine=session))
+def test_spark_gives_the_same_fit(data, tmp_path, session):
+    local = distributed.fit(data, "y", **OPTIONS)
+    assert is_same_fit(local, distributed.fit(data, "y", **OPTIONS, engine=session))
     (tmp_path / "marks").mkdir()
-    assert same(
-        here,
+    assert is_same_fit(
+        local,
         distributed.fit(
             data, "y", **OPTIONS, engine=Failing(session, tmp_path / "marks"), checkpoint=tmp_path / "work"
         ),
@@ -602,6 +611,6 @@ def test_spark_says_the_same(data, tmp_path, session):
         "statistics",
         "pass",
     }
-    distributed.explain(here, data, tmp_path / "here")
-    distributed.explain(here, data, tmp_path / "there", engine=session)
+    distributed.explain(local, data, tmp_path / "here")
+    distributed.explain(local, data, tmp_path / "there", engine=session)
     assert parts_of(tmp_path / "there") == parts_of(tmp_path / "here")

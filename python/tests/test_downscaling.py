@@ -64,10 +64,10 @@ def k(a, b):
     return gaussian(a, b, [0.8, 1.1], 1.3)
 
 
-def given(**own):
-    """With hyper-parameters as they are given."""
+def fixed_process(**options):
+    """A process whose hyper-parameters are not tuned."""
     return riesz.AggregateGaussianProcess(
-        **({"kernel": KERNEL, "alpha": 0.07, "normalize_y": False, "optimizer": None} | own)
+        **({"kernel": KERNEL, "alpha": 0.07, "normalize_y": False, "optimizer": None} | options)
     )
 
 
@@ -114,11 +114,11 @@ class Oracle:
             if sums:
                 totals = self.targets.people.to_numpy()
                 b, s = b * totals / sizes[:, None], s * np.outer(totals, totals)
-        own = [
+        bag_places = [
             self.bags.index(d) if d in self.bags and mediated != "all" else None
             for d in self.targets.district
         ]
-        for t, place in enumerate(own):
+        for t, place in enumerate(bag_places):
             if place is not None:
                 b[:, t], s[t], s[:, t] = np.eye(j)[place], 0.0, 0.0
         self.a, self.z = self.p @ b, self.targets.cases.to_numpy()
@@ -132,12 +132,12 @@ class Oracle:
         solved = np.linalg.solve(self.v, self.ones)
         self.mean = solved @ self.z / (solved @ self.ones) if mean is None else mean
 
-    def posterior(self, rows, of=None):
+    def posterior(self, rows, sums=None):
         """Mean and covariance of f at rows, or of its sums, rows × sums."""
-        of = np.eye(len(rows)) if of is None else of
-        h = of.T @ k(rows, X) @ self.a
-        mean = of.sum(axis=0) * self.mean + h @ np.linalg.solve(self.v, self.z - self.mean * self.ones)
-        return mean, of.T @ k(rows, rows) @ of - h @ np.linalg.solve(self.v, h.T)
+        sums = np.eye(len(rows)) if sums is None else sums
+        h = sums.T @ k(rows, X) @ self.a
+        mean = sums.sum(axis=0) * self.mean + h @ np.linalg.solve(self.v, self.z - self.mean * self.ones)
+        return mean, sums.T @ k(rows, rows) @ sums - h @ np.linalg.solve(self.v, h.T)
 
 
 COARSE = {"mediators": ["pressure", "year"]}
@@ -171,34 +171,38 @@ CASES = {
 
 
 def fitted(name):
-    table, own, how, oracle = CASES[name]
-    if "mediators" in how:
-        own = {"mediator_kernel": RBF([0.9, 3.0]), "mediator_ridge": 0.05, "mediation_noise": 0.0} | own
-    own = {"row_noise": 0.0} | own
+    table, options, fit_options, oracle = CASES[name]
+    if "mediators" in fit_options:
+        options = {
+            "mediator_kernel": RBF([0.9, 3.0]),
+            "mediator_ridge": 0.05,
+            "mediation_noise": 0.0,
+        } | options
+    options = {"row_noise": 0.0} | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return given(**own).fit(
-            ROWS, table, bag="district", target="cases", features=["rain", "height"], **how
+        return fixed_process(**options).fit(
+            ROWS, table, bag="district", target="cases", features=["rain", "height"], **fit_options
         ), Oracle(table, **oracle)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_conditions_by_definition(name):
+def test_posteriors_follow_their_definition(name):
     model, oracle = fitted(name)
     mean, covariance = oracle.posterior(Z)
-    found, sd = model.predict(PLACES, return_std=True)
-    np.testing.assert_allclose(found, mean, atol=1e-8)
+    prediction, sd = model.predict(PLACES, return_std=True)
+    np.testing.assert_allclose(prediction, mean, atol=1e-8)
     np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance)), atol=1e-8)
     np.testing.assert_allclose(model.predict(PLACES, return_cov=True)[1], covariance, atol=1e-8)
     assert model.expansion_.output_names == ["cases"]
     # Arrays have the model's columns.
     np.testing.assert_allclose(model.predict(Z), mean, atol=1e-8)
     np.testing.assert_allclose(model.prior_mean_, oracle.mean, atol=1e-9)
-    rest = oracle.z - oracle.ones * oracle.mean
+    residual = oracle.z - oracle.ones * oracle.mean
     evidence = -0.5 * (
-        rest @ np.linalg.solve(oracle.v, rest)
+        residual @ np.linalg.solve(oracle.v, residual)
         + np.linalg.slogdet(oracle.v)[1]
-        + len(rest) * np.log(2 * np.pi)
+        + len(residual) * np.log(2 * np.pi)
     )
     assert abs(model.log_marginal_likelihood_value_ - evidence) < 1e-8
     # What does not add up.
@@ -213,14 +217,14 @@ def test_bags_are_sums_of_their_rows(name):
     mean, covariance = oracle.posterior(X, oracle.p)
     order = [oracle.bags.index(bag) for bag in model.bags_]
     assert len(order) == 6
-    found, sd = model.predict_bags(return_std=True)
-    np.testing.assert_allclose(found, mean[order], atol=1e-8)
+    prediction, sd = model.predict_bags(return_std=True)
+    np.testing.assert_allclose(prediction, mean[order], atol=1e-8)
     np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance))[order], atol=1e-8)
-    np.testing.assert_allclose(model.predict_bags(), found, atol=1e-12)
+    np.testing.assert_allclose(model.predict_bags(), prediction, atol=1e-12)
     # Of rows, which name them in another order.
-    found, sd = model.predict_bags(ROWS, return_std=True)
+    prediction, sd = model.predict_bags(ROWS, return_std=True)
     order = [oracle.bags.index(bag) for bag in ROWS.district.unique()]
-    np.testing.assert_allclose(found, mean[order], atol=1e-8)
+    np.testing.assert_allclose(prediction, mean[order], atol=1e-8)
     np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance))[order], atol=1e-8)
 
 
@@ -234,22 +238,22 @@ def test_shares_are_what_each_target_decides(name):
 
 
 @pytest.mark.parametrize("name", ["matched", "mixed", "prior mean", "sums", "mediated"])
-def test_what_is_left_out_is_as_if_it_had_not_been_there(name):
+def test_leave_one_out_predictions_follow_their_definition(name):
     model, oracle = fitted(name)
     left_out = model.left_out_
     assert left_out.bags == model.targets_
     fixed = CASES[name][1].get("prior_mean")
     for t in range(len(oracle.z)):
         keep = np.arange(len(oracle.z)) != t
-        v, ones, z = oracle.v[np.ix_(keep, keep)], oracle.ones[keep], oracle.z[keep]
-        solved = np.linalg.solve(v, ones)
-        mean = solved @ z / (solved @ ones) if fixed is None else fixed
+        v, kept_ones, z = oracle.v[np.ix_(keep, keep)], oracle.ones[keep], oracle.z[keep]
+        solved = np.linalg.solve(v, kept_ones)
+        mean = solved @ z / (solved @ kept_ones) if fixed is None else fixed
         weights = np.linalg.solve(v, oracle.v[keep, t])
         variance = oracle.v[t, t] - weights @ oracle.v[keep, t]
         if fixed is None:
             # The mean is uncertain, too.
-            variance += (oracle.ones[t] - weights @ ones) ** 2 / (solved @ ones)
-        expected = oracle.ones[t] * mean + weights @ (z - ones * mean)
+            variance += (oracle.ones[t] - weights @ kept_ones) ** 2 / (solved @ kept_ones)
+        expected = oracle.ones[t] * mean + weights @ (z - kept_ones * mean)
         np.testing.assert_allclose(
             [left_out.mean[t], left_out.std[t]], [expected, np.sqrt(variance)], rtol=1e-7, atol=1e-8
         )
@@ -277,10 +281,10 @@ def test_bags_of_one_row_are_regression():
     X, y = rng.normal(size=(15, 2)), rng.normal(size=15)
     known = sk.ConstantKernel(1.3) * sk.RBF([0.8, 1.1])
     theirs = GaussianProcessRegressor(known, alpha=0.07, optimizer=None).fit(X, y)
-    ours = given(prior_mean=0.0).fit(X, y, bag=np.arange(15))
+    ours = fixed_process(prior_mean=0.0).fit(X, y, bag=np.arange(15))
     mean, sd = theirs.predict(Z, return_std=True)
-    found = ours.predict(Z, return_std=True)
-    np.testing.assert_allclose(found, (mean, sd), atol=1e-10)
+    actual = ours.predict(Z, return_std=True)
+    np.testing.assert_allclose(actual, (mean, sd), atol=1e-10)
     assert abs(ours.log_marginal_likelihood_value_ - theirs.log_marginal_likelihood_value_) < 1e-9
 
 
@@ -288,9 +292,9 @@ def test_the_map_is_explained_with_its_covariance():
     model, _ = fitted("mixed")
     background = ROWS[:10]
     explanation = riesz.Explainer(model, background, covariance=True)(PLACES[:3])
-    own = background[["rain", "height"]].to_numpy()
+    cells = background[["rain", "height"]].to_numpy()
     for row in range(3):
-        expected = interventional(model.predict, Z[row], own)
+        expected = interventional(model.predict, Z[row], cells)
         np.testing.assert_allclose(explanation.values[row], expected, atol=1e-9)
     assert explanation.certificate.holds
     # Values are linear in f, so their covariance is that of the same sums of f at hybrid rows.
@@ -300,40 +304,47 @@ def test_the_map_is_explained_with_its_covariance():
         for j in order:
             before, present = present, present | (np.arange(2) == j)
             for sign, mask in ((1.0, present), (-1.0, before)):
-                stacked.append(np.where(mask, row, own))
-                sums.append((j, sign / 2 / len(own)))
+                stacked.append(np.where(mask, row, cells))
+                sums.append((j, sign / 2 / len(cells)))
     _, joint = model.predict(np.vstack(stacked), return_cov=True)
-    by = np.zeros((len(joint), 2))
+    coefficients = np.zeros((len(joint), 2))
     for block, (j, weight) in enumerate(sums):
-        by[block * len(own) : (block + 1) * len(own), j] = weight
-    np.testing.assert_allclose(explanation.covariance[0], by.T @ joint @ by, atol=1e-9)
+        coefficients[block * len(cells) : (block + 1) * len(cells), j] = weight
+    np.testing.assert_allclose(explanation.covariance[0], coefficients.T @ joint @ coefficients, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["weighted", "mixed sums"])
 def test_bags_are_explained_by_name(name, tmp_path):
     model, _ = fitted(name)
     background = X[:6]
-    each = riesz.Explainer(model, background)(X)
-    found = model.explain_bags(background, ROWS, bags=["d3", "d1"])
+    row_explanations = riesz.Explainer(model, background)(X)
+    explanation = model.explain_bags(background, ROWS, bags=["d3", "d1"])
     sums = name == "mixed sums"
     for line, bag in enumerate(["d3", "d1"]):
-        own = (ROWS.district == bag).to_numpy()
-        weights = ROWS.area[own].to_numpy()
+        in_bag = (ROWS.district == bag).to_numpy()
+        weights = ROWS.area[in_bag].to_numpy()
         share = weights if sums else weights / weights.sum()
-        np.testing.assert_allclose(found.values[line], share @ each.values[own], atol=1e-10)
+        np.testing.assert_allclose(
+            explanation.values[line], share @ row_explanations.values[in_bag], atol=1e-10
+        )
         total = model.predict_bags(ROWS)[ROWS.district.unique().tolist().index(bag)]
-        np.testing.assert_allclose(found.base_values[line] + found.values[line].sum(), total, atol=1e-10)
-    assert (found.column_names, found.data[:, -1].tolist()) == (["rain", "height", "district"], ["d3", "d1"])
-    assert found.certificate.holds and found.certificate.bound < 1e-9
+        np.testing.assert_allclose(
+            explanation.base_values[line] + explanation.values[line].sum(), total, atol=1e-10
+        )
+    assert (explanation.column_names, explanation.data[:, -1].tolist()) == (
+        ["rain", "height", "district"],
+        ["d3", "d1"],
+    )
+    assert explanation.certificate.holds and explanation.certificate.bound < 1e-9
     # Files, pages and plots take them.
-    found.save(tmp_path / "bags.json")
-    assert riesz.Explanation.load(tmp_path / "bags.json").data.tolist() == found.data.tolist()
-    found.report(tmp_path / "bags.html")
+    explanation.save(tmp_path / "bags.json")
+    assert riesz.Explanation.load(tmp_path / "bags.json").data.tolist() == explanation.data.tolist()
+    explanation.report(tmp_path / "bags.html")
     assert "rain" in (tmp_path / "bags.html").read_text()
     # Those of the fit.
     kept = model.explain_bags(background)
     assert kept.data[:, -1].tolist() == model.bags_
-    np.testing.assert_allclose(kept.values[model.bags_.index("d3")], found.values[0], atol=1e-10)
+    np.testing.assert_allclose(kept.values[model.bags_.index("d3")], explanation.values[0], atol=1e-10)
     with pytest.raises(ValueError, match="how the values of one"):
         model.explain_bags(background, covariance=True)
     with pytest.raises(ValueError, match="there are no rows of 'nowhere'"):
@@ -354,9 +365,9 @@ def test_draws_have_the_posterior_s_mean_and_covariance():
 def test_models_are_saved_with_their_posterior(tmp_path):
     model, _ = fitted("mixed")
     model.save(tmp_path / "map.riesz", posterior=True)
-    found = riesz.Expansion.load(tmp_path / "map.riesz")
+    loaded = riesz.Expansion.load(tmp_path / "map.riesz")
     np.testing.assert_allclose(
-        found.predict(PLACES, return_std=True), model.predict(PLACES, return_std=True), atol=1e-12
+        loaded.predict(PLACES, return_std=True), model.predict(PLACES, return_std=True), atol=1e-12
     )
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(
@@ -398,22 +409,27 @@ def test_averages_are_mixtures_of_their_parts(averaged):
     parts = model._parts
     assert 1 < len(parts) <= 12 and sum(part.weight for part in parts) == pytest.approx(1.0)
     assert 1.0 <= model.effective_draws_ <= 12
-    at = rows[:6]
-    each = [part.expansion.predict(at, return_cov=True) for part in parts]
+    places = rows[:6]
+    part_predictions = [part.expansion.predict(places, return_cov=True) for part in parts]
     weights = np.array([part.weight for part in parts])
-    mean = sum(w * own[0] for w, own in zip(weights, each))
-    second = sum(w * (own[1] + np.outer(own[0], own[0])) for w, own in zip(weights, each))
-    found, covariance = model.predict(at, return_cov=True)
-    np.testing.assert_allclose(found, mean, atol=1e-10)
+    mean = sum(w * prediction[0] for w, prediction in zip(weights, part_predictions))
+    second = sum(
+        w * (prediction[1] + np.outer(prediction[0], prediction[0]))
+        for w, prediction in zip(weights, part_predictions)
+    )
+    actual, covariance = model.predict(places, return_cov=True)
+    np.testing.assert_allclose(actual, mean, atol=1e-10)
     np.testing.assert_allclose(covariance, second - np.outer(mean, mean), atol=1e-8)
-    np.testing.assert_allclose(model.predict(at, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-8)
-    np.testing.assert_allclose(model.shares(at).sum(axis=1), found - model.prior_mean_, atol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(places, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-8
+    )
+    np.testing.assert_allclose(model.shares(places).sum(axis=1), actual - model.prior_mean_, atol=1e-9)
     # Other rows name bags in the order in which they come.
     order = rows.bag.unique()
-    for found, expected in zip(
+    for actual, expected in zip(
         model.predict_bags(rows, return_std=True), model.predict_bags(return_std=True)
     ):
-        np.testing.assert_allclose(found, expected[order], atol=1e-7)
+        np.testing.assert_allclose(actual, expected[order], atol=1e-7)
     for bag, sd in enumerate(model.predict_bags(return_std=True)[1]):
         _, joint = model.predict(rows[rows.bag == bag], return_cov=True)
         assert sd == pytest.approx(np.sqrt(joint.mean()), abs=1e-7)
@@ -421,29 +437,34 @@ def test_averages_are_mixtures_of_their_parts(averaged):
     table = synthetic()[1]
     np.testing.assert_allclose(table.z - model.predict_bags(), model.residual_, atol=1e-9)
     assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < 0.4 * truth.std()
-    assert model.sample(at, 5, random_state=1).shape == (6, 5)
+    assert model.sample(places, 5, random_state=1).shape == (6, 5)
 
 
 def test_averages_are_explained(averaged, tmp_path):
     model, rows, _ = averaged
     background = rows[:4]
-    found = riesz.Explainer(model, background)(rows[5:7])
+    explanation = riesz.Explainer(model, background)(rows[5:7])
     features = rows[["u", "v"]].to_numpy()
     for line in range(2):
         expected = interventional(model.predict, features[5 + line], features[:4])
-        np.testing.assert_allclose(found.values[line], expected, atol=1e-9)
-    assert found.certificate.holds
+        np.testing.assert_allclose(explanation.values[line], expected, atol=1e-9)
+    assert explanation.certificate.holds
     # The covariance is that of the mixture.
-    sure = riesz.Explainer(model, background, covariance=True)(rows[5:7])
-    np.testing.assert_allclose(sure.values, found.values, atol=1e-9)
-    assert sure.certificate.holds
-    each = [riesz.Explainer(part.expansion, background, covariance=True)(rows[5:7]) for part in model._parts]
+    with_covariance = riesz.Explainer(model, background, covariance=True)(rows[5:7])
+    np.testing.assert_allclose(with_covariance.values, explanation.values, atol=1e-9)
+    assert with_covariance.certificate.holds
+    part_explanations = [
+        riesz.Explainer(part.expansion, background, covariance=True)(rows[5:7]) for part in model._parts
+    ]
     weights = [part.weight for part in model._parts]
     second = sum(
-        w * (own.covariance + own.values[:, :, None] * own.values[:, None]) for w, own in zip(weights, each)
+        w * (part.covariance + part.values[:, :, None] * part.values[:, None])
+        for w, part in zip(weights, part_explanations)
     )
     np.testing.assert_allclose(
-        sure.covariance, second - sure.values[:, :, None] * sure.values[:, None], atol=1e-8
+        with_covariance.covariance,
+        second - with_covariance.values[:, :, None] * with_covariance.values[:, None],
+        atol=1e-8,
     )
     explainer = riesz.Explainer(model, background, covariance=True)
     bounds = [riesz.Explainer(part.expansion, background).robustness(0.1) for part in model._parts]
@@ -459,23 +480,23 @@ def test_averages_are_explained(averaged, tmp_path):
     np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
 
 
-def test_left_out_targets_count_in_no_weight(averaged):
+def test_left_out_targets_do_not_weight_the_parts(averaged):
     model, _, _ = averaged
     z = synthetic()[1].z.to_numpy()
     for t in (0, 5):
         weights = np.array([part.weight for part in model._parts])
         means, variances = (np.array([part.left_out[which][t] for part in model._parts]) for which in (0, 1))
         densities = np.exp(-0.5 * (z[t] - means) ** 2 / variances) / np.sqrt(2 * np.pi * variances)
-        own = weights / densities / (weights / densities).sum()
-        assert model.left_out_.mean[t] == pytest.approx(own @ means)
+        left_out_weights = weights / densities / (weights / densities).sum()
+        assert model.left_out_.mean[t] == pytest.approx(left_out_weights @ means)
         assert model.left_out_.std[t] == pytest.approx(
-            np.sqrt(own @ (variances + means**2) - (own @ means) ** 2)
+            np.sqrt(left_out_weights @ (variances + means**2) - (left_out_weights @ means) ** 2)
         )
         # The harmonic mean is that of the mixture by those weights.
-        assert np.exp(model.left_out_.log_density[t]) == pytest.approx(own @ densities)
+        assert np.exp(model.left_out_.log_density[t]) == pytest.approx(left_out_weights @ densities)
 
 
-def test_tuning_finds_what_counts():
+def test_tuning_finds_the_map():
     rows, table, truth = synthetic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -493,10 +514,12 @@ def test_tuning_finds_what_counts():
 
 @pytest.mark.parametrize("aggregate", ["mean", "sum"])
 def test_exact_totals_are_met(aggregate):
-    """By the function of least norm that meets them, and by the average over hyper-parameters, too."""
-    how = {"kernel": KERNEL, "aggregate": aggregate, "normalize_y": False, "prior_mean": 0.0}
-    asked = {"bag": "district", "target": "cases", "weight": "area", "features": ["rain", "height"]}
-    kept = riesz.AggregateGaussianProcess(**how, exact_totals=True, optimizer=None).fit(ROWS, BAGS, **asked)
+    """The function of least norm that meets the totals; the average over hyper-parameters meets them, too."""
+    options = {"kernel": KERNEL, "aggregate": aggregate, "normalize_y": False, "prior_mean": 0.0}
+    fit_options = {"bag": "district", "target": "cases", "weight": "area", "features": ["rain", "height"]}
+    kept = riesz.AggregateGaussianProcess(**options, exact_totals=True, optimizer=None).fit(
+        ROWS, BAGS, **fit_options
+    )
     p = np.array([ROWS.district == name for name in BAGS.district]) * ROWS.area.to_numpy()
     if aggregate == "mean":
         p /= p.sum(axis=1, keepdims=True)
@@ -507,13 +530,13 @@ def test_exact_totals_are_met(aggregate):
         model = riesz.AggregateGaussianProcess(
             KERNEL, aggregate=aggregate, exact_totals=True, average=average, random_state=0
         )
-        model.fit(ROWS, BAGS, **asked)
+        model.fit(ROWS, BAGS, **fit_options)
         assert model.row_noise_ == 0
         assert np.abs(p @ model.predict(ROWS) - BAGS.cases).max() < 1e-6 * BAGS.cases.std()
 
 
 def test_exact_totals_refuse_noise_and_twins():
-    asked = {"bag": "district", "target": "cases", "features": ["rain", "height"]}
+    fit_options = {"bag": "district", "target": "cases", "features": ["rain", "height"]}
     for name, value in [
         ("alpha", 0.1),
         ("row_noise", 0.1),
@@ -523,65 +546,65 @@ def test_exact_totals_refuse_noise_and_twins():
     ]:
         model = riesz.AggregateGaussianProcess(exact_totals=True, **{name: value})
         with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True.*leave it out$"):
-            model.fit(ROWS, BAGS, **asked)
+            model.fit(ROWS, BAGS, **fit_options)
     for name, value in [("se", "error"), ("mediators", ["pressure"])]:
         with pytest.raises(ValueError, match=f"^{name} = .*exact_totals = True: only targets"):
-            riesz.AggregateGaussianProcess(exact_totals=True).fit(ROWS, BAGS, **asked, **{name: value})
+            riesz.AggregateGaussianProcess(exact_totals=True).fit(ROWS, BAGS, **fit_options, **{name: value})
     twin = ROWS[ROWS.district == "d3"].assign(district="d9")
     rows, bags = pd.concat([ROWS, twin]), pd.concat([BAGS, BAGS.iloc[[0]].assign(district="d9", cases=3.0)])
     with pytest.raises(
         ValueError, match="no map that this kernel can tell meets the target of bag 'd[39]', off by"
     ):
-        riesz.AggregateGaussianProcess(exact_totals=True).fit(rows, bags, **asked)
+        riesz.AggregateGaussianProcess(exact_totals=True).fit(rows, bags, **fit_options)
 
 
 def test_rows_of_several_bags_share_their_noise():
     # Two rows are in other bags, too.
     rows = ROWS.assign(name=[f"r{i}" for i in range(27)])
     again = rows.iloc[[4, 9]].assign(district=["d0", "d1"], area=[1.5, 2.5])
-    both = pd.concat([again, rows], ignore_index=True)
-    order = both.name.drop_duplicates().str[1:].astype(int).to_numpy()
-    how = {"bag": "district", "target": "cases", "weight": "area", "row": "name"}
-    model = given(row_noise=0.8).fit(both, BAGS, **how)
+    joined = pd.concat([again, rows], ignore_index=True)
+    order = joined.name.drop_duplicates().str[1:].astype(int).to_numpy()
+    fit_options = {"bag": "district", "target": "cases", "weight": "area", "row": "name"}
+    model = fixed_process(row_noise=0.8).fit(joined, BAGS, **fit_options)
     p = np.zeros((27, 6))
-    for name, bag, weight in zip(both.name, both.district, both.area):
+    for name, bag, weight in zip(joined.name, joined.district, joined.area):
         p[int(name[1:]), BAGS.district.tolist().index(bag)] += weight
     p /= p.sum(axis=0)
     v = p.T @ k(X, X) @ p + 0.8 * p.T @ p + 0.07 * np.eye(6)
-    z, ones = BAGS.cases.to_numpy(), np.ones(6)
-    solved = np.linalg.solve(v, ones)
+    z, all_ones = BAGS.cases.to_numpy(), np.ones(6)
+    solved = np.linalg.solve(v, all_ones)
     mean = solved @ z / solved.sum()
     weights = np.linalg.solve(v, z - mean)
     np.testing.assert_allclose(model.predict(PLACES), mean + k(Z, X) @ p @ weights, atol=1e-8)
     np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9)
     np.testing.assert_allclose(model.expansion_.points, X[order])
     # Without names they would be rows of their own.
-    apart = given(row_noise=0.8).fit(both.drop(columns="name"), BAGS, **how | {"row": None})
+    apart = fixed_process(row_noise=0.8).fit(joined.drop(columns="name"), BAGS, **fit_options | {"row": None})
     assert np.abs(apart.predict(PLACES) - model.predict(PLACES)).max() > 1e-3
     # In any form, and named by bag.
-    for found in (model.explain_bags(X[:5]), model.explain_bags(X[:5], both)):
-        total = dict(zip(found.data[:, -1], found.base_values + found.values.sum(axis=1)))
+    for result in (model.explain_bags(X[:5]), model.explain_bags(X[:5], joined)):
+        total = dict(zip(result.data[:, -1], result.base_values + result.values.sum(axis=1)))
         np.testing.assert_allclose([total[bag] for bag in model.bags_], model.predict_bags(), atol=1e-9)
-    cells = both[["rain", "height"]].to_numpy()
-    one = given(row_noise=0.8).fit(
-        cells, BAGS.set_index("district").cases, bag=both.district, weight=both.area, row=both.name
+    cells = joined[["rain", "height"]].to_numpy()
+    from_arrays = fixed_process(row_noise=0.8).fit(
+        cells, BAGS.set_index("district").cases, bag=joined.district, weight=joined.area, row=joined.name
     )
-    np.testing.assert_allclose(one.predict(Z), model.predict(Z), atol=1e-12)
-    found = one.predict_bags(cells, bag=both.district, weight=both.area)
-    np.testing.assert_allclose(found, model.predict_bags(both), atol=1e-9)
-    both.loc[0, "rain"] += 1.0
-    assert "row 'r4' is in bag 'd0' and in bag" in told(both, row="name")
+    np.testing.assert_allclose(from_arrays.predict(Z), model.predict(Z), atol=1e-12)
+    result = from_arrays.predict_bags(cells, bag=joined.district, weight=joined.area)
+    np.testing.assert_allclose(result, model.predict_bags(joined), atol=1e-9)
+    joined.loc[0, "rain"] += 1.0
+    assert "row 'r4' is in bag 'd0' and in bag" in refusal(joined, row="name")
 
 
 def test_the_published_conventions():
-    given_ = {"mediator_kernel": RBF([0.9, 3.0]), "published": True, "operator": "mediated"}
-    how = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}
-    model = given(**given_, mediator_ridge=0.05).fit(ROWS, MIXED, **how)
+    options = {"mediator_kernel": RBF([0.9, 3.0]), "published": True, "operator": "mediated"}
+    fit_options = {"bag": "district", "target": "cases", "features": ["rain", "height"], **COARSE}
+    model = fixed_process(**options, mediator_ridge=0.05).fit(ROWS, MIXED, **fit_options)
     oracle = Oracle(MIXED, mediated="all", centred=False)
     np.testing.assert_allclose(model.predict(PLACES), oracle.posterior(Z)[0], atol=1e-8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        tuned = riesz.AggregateGaussianProcess(**given_).fit(ROWS, MIXED, **how)
+        tuned = riesz.AggregateGaussianProcess(**options).fit(ROWS, MIXED, **fit_options)
     assert (tuned.mediator_ridge_, tuned.mediation_noise_, tuned.row_noise_) == (
         pytest.approx(0.01),
         0.0,
@@ -641,7 +664,7 @@ def test_mediated_targets_are_averaged_over():
 def test_tables_come_in_several_forms():
     model, _ = fitted("weighted")
     expected = model.predict(PLACES)
-    by_hand = given(row_noise=0.0)
+    by_hand = fixed_process(row_noise=0.0)
     targets = BAGS.set_index("district").cases
     cells = ROWS[["rain", "height"]]
     forms = [
@@ -660,22 +683,22 @@ def test_tables_come_in_several_forms():
             features=["rain", "height"],
         )
     )
-    for one in forms:
-        np.testing.assert_allclose(one.predict(Z), expected, atol=1e-10)
+    for process in forms:
+        np.testing.assert_allclose(process.predict(Z), expected, atol=1e-10)
     polars = pytest.importorskip("polars")
-    rows, bags, places = (polars.DataFrame(one.to_dict("list")) for one in (ROWS, BAGS, PLACES))
-    one = by_hand.fit(rows, bags, bag="district", target="cases", weight="area")
-    np.testing.assert_allclose(one.predict(places), expected, atol=1e-10)
+    rows, bags, places = (polars.DataFrame(frame.to_dict("list")) for frame in (ROWS, BAGS, PLACES))
+    process = by_hand.fit(rows, bags, bag="district", target="cases", weight="area")
+    np.testing.assert_allclose(process.predict(places), expected, atol=1e-10)
     missing = BAGS.cases.where(BAGS.district != "d0").tolist()
     with pytest.warns(UserWarning, match="'d0'"):
-        one.fit(
+        process.fit(
             rows,
             bags.with_columns(cases=polars.Series(missing)),
             bag="district",
             target="cases",
             weight="area",
         )
-    assert len(one.targets_) == 5
+    assert len(process.targets_) == 5
 
 
 def test_categories_are_covariates_and_mediators():
@@ -688,16 +711,18 @@ def test_categories_are_covariates_and_mediators():
     assert model.expansion_.levels == {"land": ["field", "wood"]}
     places = PLACES.assign(land="wood")
     assert np.isfinite(model.predict(places)).all()
-    found = model.explain_bags(rows[:5], bags=["d2"])
-    assert found.certificate.holds and found.feature_names == ["rain", "height", "land"]
+    explanation = model.explain_bags(rows[:5], bags=["d2"])
+    assert explanation.certificate.holds and explanation.feature_names == ["rain", "height", "land"]
 
 
 @pytest.mark.parametrize("prior_mean", [0.4, None])
 def test_inducing_points_at_all_rows_are_exact(prior_mean):
-    own = {"row_noise": 0.0, "prior_mean": prior_mean}
-    exact = given(**own).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
+    options = {"row_noise": 0.0, "prior_mean": prior_mean}
+    exact = fixed_process(**options).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
     for points in (X, 27):
-        sparse = given(**own, inducing=points).fit(ROWS, BAGS, bag="district", target="cases", weight="area")
+        sparse = fixed_process(**options, inducing=points).fit(
+            ROWS, BAGS, bag="district", target="cases", weight="area"
+        )
         np.testing.assert_allclose(
             sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5
         )
@@ -705,8 +730,8 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
         np.testing.assert_allclose(sparse.left_out_.std, exact.left_out_.std, atol=1e-5)
         np.testing.assert_allclose(sparse.residual_, exact.residual_, atol=1e-5)
         np.testing.assert_allclose(sparse.predict_bags(), exact.predict_bags(), atol=1e-5)
-        found, expected = (model.predict_bags(ROWS, return_std=True) for model in (sparse, exact))
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        actual, expected = (model.predict_bags(ROWS, return_std=True) for model in (sparse, exact))
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
     assert abs(sparse.log_marginal_likelihood_value_ - exact.log_marginal_likelihood_value_) < 1e-5
     why = riesz.Explainer(sparse, X[:5])(PLACES[:2])
     np.testing.assert_allclose(why.values, riesz.Explainer(exact, X[:5])(PLACES[:2]).values, atol=1e-5)
@@ -720,11 +745,11 @@ def test_inducing_points_at_all_rows_are_exact(prior_mean):
 
 
 def test_few_inducing_points_are_noise_or_a_bound():
-    own = {"row_noise": 0.0, "prior_mean": 0.5, "inducing": X[::9]}
+    options = {"row_noise": 0.0, "prior_mean": 0.5, "inducing": X[::9]}
     columns = {"bag": "district", "target": "cases", "weight": "area"}
-    exact = given(**own | {"inducing": None}).fit(ROWS, BAGS, **columns)
-    fitc = given(**own).fit(ROWS, BAGS, **columns)
-    vfe = given(**own, approximation="vfe").fit(ROWS, BAGS, **columns)
+    exact = fixed_process(**options | {"inducing": None}).fit(ROWS, BAGS, **columns)
+    fitc = fixed_process(**options).fit(ROWS, BAGS, **columns)
+    vfe = fixed_process(**options, approximation="vfe").fit(ROWS, BAGS, **columns)
     # By definition: what points leave unexplained of sums is noise, or lowers a bound.
     points, order = X[::9], [list(fitc.bags_).index(name) for name in fitc.targets_]
     weights = np.array([np.where(ROWS.district == name, ROWS.area, 0) for name in fitc.bags_])[order]
@@ -739,17 +764,17 @@ def test_few_inducing_points_are_noise_or_a_bound():
         value(noise) - 0.5 * (gap / noise).sum(), abs=1e-6
     )
     assert vfe.log_marginal_likelihood_value_ < exact.log_marginal_likelihood_value_
-    published = given(**own, published=True).fit(ROWS, BAGS, **columns)
+    published = fixed_process(**options, published=True).fit(ROWS, BAGS, **columns)
     assert published.log_marginal_likelihood_value_ == vfe.log_marginal_likelihood_value_
 
 
 def test_mediated_targets_are_learnt_through_inducing_points():
     names = {"bag": "district", "target": "cases", "weight": "area", "mediators": ["pressure"]}
-    exact = given(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
-    sparse = given(row_noise=0.0, mediation_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
-    unsure = given(row_noise=0.0, mediation_noise=0.2, inducing=X).fit(ROWS, MIXED, **names)
-    assert unsure.mediation_noise_ == pytest.approx(0.2) and sparse.mediation_noise_ == 0
-    assert np.all(unsure.predict(PLACES, return_std=True)[1] > sparse.predict(PLACES, return_std=True)[1])
+    exact = fixed_process(row_noise=0.0, mediation_noise=0.0).fit(ROWS, MIXED, **names)
+    sparse = fixed_process(row_noise=0.0, mediation_noise=0.0, inducing=X).fit(ROWS, MIXED, **names)
+    noisy = fixed_process(row_noise=0.0, mediation_noise=0.2, inducing=X).fit(ROWS, MIXED, **names)
+    assert noisy.mediation_noise_ == pytest.approx(0.2) and sparse.mediation_noise_ == 0
+    assert np.all(noisy.predict(PLACES, return_std=True)[1] > sparse.predict(PLACES, return_std=True)[1])
     np.testing.assert_allclose(
         sparse.predict(PLACES, return_std=True), exact.predict(PLACES, return_std=True), atol=1e-5
     )
@@ -757,19 +782,21 @@ def test_mediated_targets_are_learnt_through_inducing_points():
     assert (
         sparse.mediator_ridge_ == exact.mediator_ridge_ and sparse.mediator_kernel_ == exact.mediator_kernel_
     )
-    tuned = given(optimizer="fmin_l_bfgs_b", average=False, row_noise=0.0, inducing=8).fit(
+    tuned = fixed_process(optimizer="fmin_l_bfgs_b", average=False, row_noise=0.0, inducing=8).fit(
         ROWS, MIXED, **names
     )
     assert tuned.mediator_ridge_ != sparse.mediator_ridge_
     with pytest.warns(UserWarning, match="noise of rows is left out"):
-        given(row_noise=0.1, inducing=8).fit(ROWS, MIXED, **names)
+        fixed_process(row_noise=0.1, inducing=8).fit(ROWS, MIXED, **names)
 
 
 def test_many_rows_are_learnt_from_through_inducing_points():
     # Each row so many times, with so much less weight, is the same.
-    many = pd.concat([ROWS.assign(area=ROWS.area / 741)] * 741)
+    many_rows = pd.concat([ROWS.assign(area=ROWS.area / 741)] * 741)
     with pytest.warns(UserWarning, match="20007 rows in 6 bags are learnt from through 200 inducing points"):
-        model = given(row_noise=0.0).fit(many, BAGS, bag="district", target="cases", weight="area")
+        model = fixed_process(row_noise=0.0).fit(
+            many_rows, BAGS, bag="district", target="cases", weight="area"
+        )
     np.testing.assert_allclose(model.predict(PLACES), fitted("weighted")[0].predict(PLACES), atol=1e-5)
     # Mediated ones are not.
     assert fitted("mixed")[0].shares(PLACES).shape == (7, 7)
@@ -779,8 +806,8 @@ def test_rows_of_weight_zero_are_left_out_with_a_warning():
     fit = {"bag": "district", "target": "cases", "weight": "area"}
     empty = ROWS.assign(area=ROWS.area.where(ROWS.index != 4, 0.0))
     with pytest.warns(UserWarning, match="1 of 27 rows whose weight is 0 were left out"):
-        model = given().fit(empty, BAGS, **fit)
-    expected = given().fit(ROWS.drop(index=4), BAGS, **fit)
+        model = fixed_process().fit(empty, BAGS, **fit)
+    expected = fixed_process().fit(ROWS.drop(index=4), BAGS, **fit)
     np.testing.assert_array_equal(model.predict(PLACES), expected.predict(PLACES))
     with pytest.warns(UserWarning, match="1 of 27 rows whose weight is 0 were left out"):
         values = model.explain_bags(ROWS[["rain", "height"]], empty).values
@@ -790,7 +817,7 @@ def test_rows_of_weight_zero_are_left_out_with_a_warning():
     # A message names the row of the table as it was given, without counting the rows left out.
     holed = empty.assign(rain=ROWS.rain.where(ROWS.index != 6))
     with pytest.warns(UserWarning), pytest.raises(ValueError, match="in row 6 \\(from 0\\) of column 'rain'"):
-        given().fit(holed, BAGS, **fit)
+        fixed_process().fit(holed, BAGS, **fit)
 
 
 def test_column_types_of_rows_are_stated():
@@ -804,59 +831,65 @@ def test_column_types_of_rows_are_stated():
         )
 
 
-def told(rows=ROWS, bags=BAGS, model=None, **how):
+def refusal(rows=ROWS, bags=BAGS, model=None, **fit_options):
     """The error of a fit."""
     with pytest.raises((ValueError, TypeError)) as error:
-        (model or given()).fit(rows, bags, **({"bag": "district", "target": "cases", "weight": "area"} | how))
+        (model or fixed_process()).fit(
+            rows, bags, **({"bag": "district", "target": "cases", "weight": "area"} | fit_options)
+        )
     return str(error.value)
 
 
-def test_bad_input_is_told_in_a_sentence():
+def test_bad_input_is_refused():
     strange = ROWS.assign(
         district=["x" + str(i % 7) if i < 9 else name for i, name in enumerate(ROWS.district)]
     )
     assert (
         "9 rows are of bags that the table of bags has not, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)"
-        in told(strange)
+        in refusal(strange)
     )
-    assert "has 'd3', 'd0' twice" in told(bags=pd.concat([BAGS, BAGS[:2]]))
+    assert "has 'd3', 'd0' twice" in refusal(bags=pd.concat([BAGS, BAGS[:2]]))
     holed = ROWS.assign(rain=ROWS.rain.where(ROWS.index != 4))
     bag = ROWS.district[4]
-    assert f"rows is nan in row 4 (from 0) of column 'rain', in bag '{bag}': fill the value in" in told(holed)
+    assert f"rows is nan in row 4 (from 0) of column 'rain', in bag '{bag}': fill the value in" in refusal(
+        holed
+    )
     for weight in (-1.0, np.nan, np.inf):
         wrong = ROWS.assign(area=ROWS.area.where(ROWS.index != 4, weight))
         assert (
             f"weight is {weight} in row 4 (from 0), of bag '{bag}': weights are numbers that are not negative"
-            in told(wrong)
+            in refusal(wrong)
         )
-    assert "weight is 0 in every row" in told(ROWS.assign(area=0.0))
-    assert "has no bag" in told(ROWS.assign(district=ROWS.district.where(ROWS.index != 4)))
-    assert "bags have no column 'deaths'; their columns are: district, cases" in told(target="deaths")
-    assert "rows have no column 'people'; their columns are: rain" in told(weight="people")
-    assert "rows have no column 'slope'" in told(features=["slope"])
-    assert "target = None: it is the column of bags that is learnt from" in told(target=None)
-    assert "the target of bag 'd0' is inf" in told(
+    assert "weight is 0 in every row" in refusal(ROWS.assign(area=0.0))
+    assert "has no bag" in refusal(ROWS.assign(district=ROWS.district.where(ROWS.index != 4)))
+    assert "bags have no column 'deaths'; their columns are: district, cases" in refusal(target="deaths")
+    assert "rows have no column 'people'; their columns are: rain" in refusal(weight="people")
+    assert "rows have no column 'slope'" in refusal(features=["slope"])
+    assert "target = None: it is the column of bags that is learnt from" in refusal(target=None)
+    assert "the target of bag 'd0' is inf" in refusal(
         bags=BAGS.assign(cases=BAGS.cases.where(BAGS.district != "d0", np.inf))
     )
-    assert "no spread to normalise by" in told(
+    assert "no spread to normalise by" in refusal(
         bags=BAGS.assign(cases=2.0), model=riesz.AggregateGaussianProcess()
     )
-    assert "no bag has a target" in told(bags=BAGS.assign(cases=np.nan))
-    assert "se is -1.0 of bag 'd0'" in told(
+    assert "no bag has a target" in refusal(bags=BAGS.assign(cases=np.nan))
+    assert "se is -1.0 of bag 'd0'" in refusal(
         bags=BAGS.assign(error=BAGS.error.where(BAGS.district != "d0", -1.0)), se="error"
     )
     three = "3 targets are of bags without rows, 'e0', 'e1', 'e2': give mediators"
-    assert three in told(bags=MIXED)
+    assert three in refusal(bags=MIXED)
     lacking = MIXED.assign(year=MIXED.year.where(MIXED.district != "e1"))
-    assert "mediator 'year' is nan of bag 'e1'" in told(bags=lacking, mediators=["year"])
-    assert "mediator 'year' is 1.0 of all bags" in told(bags=MIXED.assign(year=1.0), mediators=["year"])
-    assert "bags have no column 'wind'" in told(bags=MIXED, mediators=["wind"])
-    assert "takes mediators" in told(model=given(operator="mediated"))
-    assert "takes no mediators" in told(model=given(operator="matched"), bags=MIXED, mediators=["year"])
-    assert "takes total=" in told(model=given(aggregate="sum"), bags=MIXED, mediators=["year"])
-    few = MIXED.assign(people=[1.0] * 6 + [20.0, 0.0, 3.0])
-    assert "total is 0.0 of bag 'e1'" in told(
-        model=given(aggregate="sum"), bags=few, mediators=["year"], total="people"
+    assert "mediator 'year' is nan of bag 'e1'" in refusal(bags=lacking, mediators=["year"])
+    assert "mediator 'year' is 1.0 of all bags" in refusal(bags=MIXED.assign(year=1.0), mediators=["year"])
+    assert "bags have no column 'wind'" in refusal(bags=MIXED, mediators=["wind"])
+    assert "takes mediators" in refusal(model=fixed_process(operator="mediated"))
+    assert "takes no mediators" in refusal(
+        model=fixed_process(operator="matched"), bags=MIXED, mediators=["year"]
+    )
+    assert "takes total=" in refusal(model=fixed_process(aggregate="sum"), bags=MIXED, mediators=["year"])
+    with_totals = MIXED.assign(people=[1.0] * 6 + [20.0, 0.0, 3.0])
+    assert "total is 0.0 of bag 'e1'" in refusal(
+        model=fixed_process(aggregate="sum"), bags=with_totals, mediators=["year"], total="people"
     )
     wrong = [
         ({"alpha": 0.0}, "alpha = 0.0: it is a positive number"),
@@ -874,8 +907,8 @@ def test_bad_input_is_told_in_a_sentence():
         ({"approximation": "sparse"}, "it is one of 'fitc', 'vfe'"),
         ({"inducing": 3, "average": True}, "fits through inducing points are not averaged"),
     ]
-    for own, message in wrong:
-        assert message in told(model=given(**own)), own
+    for options, message in wrong:
+        assert message in refusal(model=fixed_process(**options)), options
     model, _ = fitted("matched")
     with pytest.raises(ValueError, match="column 'rain'"):
         model.predict(PLACES.assign(rain=np.nan))
@@ -884,10 +917,10 @@ def test_bad_input_is_told_in_a_sentence():
 
 
 @pytest.mark.filterwarnings("ignore:.*the rows of 2 bags without a target are left out")
-def test_what_people_should_know_is_warned_of():
-    model = given(row_noise=0.0)
-    fit = lambda own, table, **how: own.fit(
-        ROWS, table, **({"bag": "district", "target": "cases", "weight": "area"} | how)
+def test_doubtful_fits_are_warned_of():
+    model = fixed_process(row_noise=0.0)
+    fit = lambda process, table, **fit_options: process.fit(
+        ROWS, table, **({"bag": "district", "target": "cases", "weight": "area"} | fit_options)
     )
     with pytest.warns(UserWarning, match="3 targets of bags without rows are left out: 'e0', 'e1', 'e2'"):
         fit(model, MIXED, drop_unmatched=True)
@@ -897,19 +930,23 @@ def test_what_people_should_know_is_warned_of():
         fit(model, BAGS, mediators=["year"])
     np.testing.assert_allclose(model.predict(PLACES), fitted("weighted")[0].predict(PLACES), atol=1e-10)
     with pytest.warns(UserWarning, match="0 of 3 targets have rows of their own"):
-        fit(given(), MIXED.assign(cases=MIXED.cases.where(MIXED.district.str[0] == "e")), mediators=["year"])
+        fit(
+            fixed_process(),
+            MIXED.assign(cases=MIXED.cases.where(MIXED.district.str[0] == "e")),
+            mediators=["year"],
+        )
     far = MIXED.assign(year=MIXED.year.where(MIXED.district != "e1", 400.0))
     with pytest.warns(
         UserWarning, match="the mediators of 1 targets are far from those of all bags with rows, 'e1'"
     ):
-        fit(given(mediator_kernel=RBF(3.0)), far, mediators=["year"])
+        fit(fixed_process(mediator_kernel=RBF(3.0)), far, mediators=["year"])
     shrinking = ROWS.groupby("district").area.sum().rename("cases").reset_index()
     with pytest.warns(UserWarning, match="are they means"):
-        fit(given(aggregate="sum"), shrinking.assign(cases=30.0 - shrinking.cases))
+        fit(fixed_process(aggregate="sum"), shrinking.assign(cases=30.0 - shrinking.cases))
     # Of a single target nothing can be left out.
     with pytest.warns(UserWarning, match="the rows of 5 bags"):
-        alone = fit(given(), BAGS.assign(cases=BAGS.cases.where(BAGS.district == "d1")))
-    assert alone.left_out_ is None and alone.shares(PLACES).shape == (7, 1)
+        single_target = fit(fixed_process(), BAGS.assign(cases=BAGS.cases.where(BAGS.district == "d1")))
+    assert single_target.left_out_ is None and single_target.shares(PLACES).shape == (7, 1)
     with pytest.warns(ConvergenceWarning, match="fewer than 5 targets"):
         fit(riesz.AggregateGaussianProcess(), BAGS.assign(cases=BAGS.cases.where(BAGS.index < 4)))
 
@@ -921,20 +958,20 @@ APART = MIXED.assign(cases=MIXED.cases.where(MIXED.district.str[0] == "e"))
 @pytest.mark.parametrize("bags", [MIXED, APART], ids=["mixed", "apart"])
 @pytest.mark.filterwarnings("ignore:.*fewer than 5 targets")
 def test_targets_are_regressed_on_mediators(bags, operator, tie):
-    how = {"mediators": ["pressure", "year"], "se": "error", "weight": "area"}
+    fit_options = {"mediators": ["pressure", "year"], "se": "error", "weight": "area"}
     lengths, ridge, mean = np.array([0.9, 3.0]), 0.06, 0.4
-    model = given(
+    model = fixed_process(
         operator=operator,
         mediator_kernel=Constant(1.7) * RBF(lengths.tolist()),
         mediator_ridge=ridge,
         mediation_noise="auto" if tie == 0.0 else tie,
         row_noise=0.0,
         prior_mean=mean,
-    ).fit(ROWS, bags, bag="district", target="cases", **how)
+    ).fit(ROWS, bags, bag="district", target="cases", **fit_options)
     # scikit-learn's regression of targets without rows makes pseudo-targets of all bags with rows.
     table = bags.set_index("district")
     targets = table.loc[["e0", "e1", "e2"]]
-    mediators = lambda some: some[how["mediators"]].to_numpy()
+    mediators = lambda frame: frame[fit_options["mediators"]].to_numpy()
     kernel = sk.ConstantKernel(1.7, "fixed") * sk.RBF(lengths, "fixed")
     regression = GaussianProcessRegressor(kernel, alpha=ridge + targets.error.to_numpy() ** 2, optimizer=None)
     regression.fit(mediators(targets), targets.cases - mean)
@@ -944,24 +981,24 @@ def test_targets_are_regressed_on_mediators(bags, operator, tie):
         [[row.area * (row.district == name) for row in ROWS.itertuples()] for name in model.bags_]
     )
     of_bags /= of_bags.sum(axis=1, keepdims=True)
-    own = table.loc[model.bags_].dropna(subset="cases")
-    a = np.vstack([of_bags, of_bags[[model.bags_.index(name) for name in own.index]]])
-    noise = np.diag(np.r_[np.full(len(of_bags), tie), model.noise_ + own.error**2])
+    matched = table.loc[model.bags_].dropna(subset="cases")
+    a = np.vstack([of_bags, of_bags[[model.bags_.index(name) for name in matched.index]]])
+    noise = np.diag(np.r_[np.full(len(of_bags), tie), model.noise_ + matched.error**2])
     noise[: len(of_bags), : len(of_bags)] += covariance
     v = a @ k(X, X) @ a.T + noise
     h = k(Z, X) @ a.T
-    values = np.r_[pseudo, own.cases - mean]
-    found, std = model.predict(PLACES, return_std=True)
-    np.testing.assert_allclose(found, mean + h @ np.linalg.solve(v, values), atol=1e-9)
+    values = np.r_[pseudo, matched.cases - mean]
+    prediction, std = model.predict(PLACES, return_std=True)
+    np.testing.assert_allclose(prediction, mean + h @ np.linalg.solve(v, values), atol=1e-9)
     np.testing.assert_allclose(std**2, np.diag(k(Z, Z) - h @ np.linalg.solve(v, h.T)), atol=1e-9)
-    assert (model.noise_ > 0) == (len(own) > 0)
+    assert (model.noise_ > 0) == (len(matched) > 0)
     assert abs(model.mediation_noise_ - tie) < 1e-12 and abs(model.mediator_ridge_ - ridge) < 1e-12
     # Each target decides by so much.
     shares = model.shares(PLACES)
-    np.testing.assert_allclose(shares.sum(axis=1), found - mean, atol=1e-9)
+    np.testing.assert_allclose(shares.sum(axis=1), prediction - mean, atol=1e-9)
     assert shares.shape == (7, len(model.targets_)) and len(model.left_out_.bags) == len(model.targets_)
     why = riesz.Explainer(model, X[:5])(PLACES)
-    np.testing.assert_allclose(why.values.sum(axis=1), found - model.predict(X[:5]).mean(), atol=1e-9)
+    np.testing.assert_allclose(why.values.sum(axis=1), prediction - model.predict(X[:5]).mean(), atol=1e-9)
 
 
 def test_regressed_targets_are_tuned_and_averaged():
@@ -975,7 +1012,7 @@ def test_regressed_targets_are_tuned_and_averaged():
     )
     bags.loc[:19, "target"] = np.nan
     truth = 3 + np.sin(rows.height)
-    fit = lambda **how: riesz.AggregateGaussianProcess(random_state=0, **how).fit(
+    fit = lambda **options: riesz.AggregateGaussianProcess(random_state=0, **options).fit(
         rows, bags, bag="bag", target="target", mediators="height"
     )
     pseudo = fit(operator="pseudo")
@@ -994,7 +1031,7 @@ def test_regressed_targets_are_tuned_and_averaged():
 
 
 @pytest.mark.parametrize(
-    "own, message",
+    "options, message",
     [
         ({"aggregate": "sum"}, "aggregate = 'sum' with operator = 'two-sided': divide sums by their weights"),
         ({"mediator_examples": "rows"}, "mediator_examples = 'rows' with operator = 'two-sided'"),
@@ -1007,7 +1044,9 @@ def test_regressed_targets_are_tuned_and_averaged():
         ),
     ],
 )
-def test_regressions_of_targets_refuse_what_is_not_theirs(own, message):
-    model = given(**({"operator": "two-sided", "mediation_noise": "auto", "row_noise": 0.0} | own))
-    assert message in told(bags=MIXED, model=model, mediators=["year"])
-    assert "takes mediators" in told(model=given(operator="two-sided"))
+def test_regressions_of_targets_refuse_other_settings(options, message):
+    model = fixed_process(
+        **({"operator": "two-sided", "mediation_noise": "auto", "row_noise": 0.0} | options)
+    )
+    assert message in refusal(bags=MIXED, model=model, mediators=["year"])
+    assert "takes mediators" in refusal(model=fixed_process(operator="two-sided"))

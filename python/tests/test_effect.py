@@ -39,8 +39,8 @@ def visits(n=150, seed=2):
     return pd.DataFrame({"l0": l0, "a0": a0, "l1": l1, "a1": a1, "y": y})
 
 
-def fitted(data=None, graph=GRAPH, treatment="x", name=riesz.CausalEffect, **given):
-    model = name(graph, treatment=treatment, outcome="y", draws=2, random_state=0, **given)
+def fitted(data=None, graph=GRAPH, treatment="x", name=riesz.CausalEffect, **options):
+    model = name(graph, treatment=treatment, outcome="y", draws=2, random_state=0, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(table() if data is None else data)
@@ -148,7 +148,7 @@ def test_two_classes_are_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("change", "given", "words"),
+    ("change", "options", "words"),
     [
         (
             lambda data: data.drop(columns="y"),
@@ -163,9 +163,9 @@ def test_two_classes_are_probabilities():
         (lambda data: data, {"treatment": "w"}, "w"),
     ],
 )
-def test_refusals(change, given, words):
+def test_refusals(change, options, words):
     with pytest.raises(ValueError, match=words):
-        fitted(change(table()), **given)
+        fitted(change(table()), **options)
 
 
 def test_rows_with_missing_cells_are_left_out_with_a_warning():
@@ -187,12 +187,14 @@ def test_dowhy_and_econml_agree(model):
     data = table()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        asked = dowhy.CausalModel(data, treatment="x", outcome="y", graph="digraph {z -> x; z -> y; x -> y}")
-        found = asked.identify_effect(proceed_when_unidentifiable=True)
-        linear = asked.estimate_effect(
-            found, method_name="backdoor.linear_regression", control_value=0, treatment_value=1
+        causal_model = dowhy.CausalModel(
+            data, treatment="x", outcome="y", graph="digraph {z -> x; z -> y; x -> y}"
+        )
+        estimand = causal_model.identify_effect(proceed_when_unidentifiable=True)
+        linear = causal_model.estimate_effect(
+            estimand, method_name="backdoor.linear_regression", control_value=0, treatment_value=1
         ).value
         forest = dml.LinearDML(random_state=0).fit(data["y"], data["x"], W=data[["z"]]).const_marginal_ate()
-    own = model.effect(1.0, baseline=0.0)
+    effect = model.effect(1.0, baseline=0.0)
     for other in (float(linear), float(np.ravel(forest)[0])):
-        assert abs(own.mean[0] - other) < 3 * own.sd[0]
+        assert abs(effect.mean[0] - other) < 3 * effect.sd[0]

@@ -157,7 +157,7 @@ def test_classifiers_explain_their_decision_functions(name, count, data):
         )
 
 
-def test_one_a_pair_and_of_several_targets(data):
+def test_one_vs_one_and_several_targets(data):
     X, y = data
     labels = np.array(["a", "b", "c"])[np.digitize(y, np.quantile(y, [0.3, 0.6]))]
     model = multiclass.OneVsOneClassifier(SVM).fit(X, labels)
@@ -166,8 +166,8 @@ def test_one_a_pair_and_of_several_targets(data):
     expected = np.column_stack([member.decision_function(X) for member in model.estimators_])
     np.testing.assert_allclose(explanation.predictions, expected, atol=1e-9)
     for o, (first, second) in enumerate(name.split(" vs ") for name in explanation.output_names):
-        sure = np.isin(labels, [first, second]) & (np.abs(expected[:, o]) > 0.5)
-        assert ((expected[sure, o] > 0) == (labels[sure] == first)).mean() > 0.9 and second
+        is_confident = np.isin(labels, [first, second]) & (np.abs(expected[:, o]) > 0.5)
+        assert ((expected[is_confident, o] > 0) == (labels[is_confident] == first)).mean() > 0.9 and second
 
     Y = np.column_stack([y, y**2, -y])
     model = multioutput.MultiOutputRegressor(SVR()).fit(X, Y)
@@ -237,9 +237,9 @@ def test_members_of_one_kernel_become_one_expansion(data):
     points = explainer(X[:1]).provenance.model["support points"]
     assert int(points) <= len(X) and "bagging" in repr(explainer).lower()
     # Sums, too, are kernel machines in the functional game, and bounded if their kernels are.
-    together = riesz.Explainer(model, game="functional")(X[:2]).values
-    each = [riesz.Explainer(member, game="functional")(X[:2]).values for member in model.estimators_]
-    np.testing.assert_allclose(together, np.mean(each, axis=0), atol=1e-9)
+    combined = riesz.Explainer(model, game="functional")(X[:2]).values
+    member_values = [riesz.Explainer(member, game="functional")(X[:2]).values for member in model.estimators_]
+    np.testing.assert_allclose(combined, np.mean(member_values, axis=0), atol=1e-9)
     bound = riesz.Explainer(model, X[:6]).robustness(0.01)
     assert (
         bound
@@ -299,7 +299,7 @@ def test_frames_groups_and_categories(data):
             def value(mask, row=frame.iloc[20 + i]):
                 mixed = frame[:6].copy()
                 for name in [
-                    c for on, own in zip(mask, [["a", "b"], ["c"], ["d"], ["city"]]) if on for c in own
+                    c for on, group in zip(mask, [["a", "b"], ["c"], ["d"], ["city"]]) if on for c in group
                 ]:
                     mixed[name] = row[name]
                 return model.predict(mixed).mean()

@@ -224,8 +224,8 @@ def test_gaussian_process_regression(regression):
             again = pickle.loads(pickle.dumps(ours))
             for option in ("return_std", "return_cov"):
                 expected = theirs.predict(new, **{option: True})
-                for found in (ours, again):
-                    for a, b in zip(found.predict(new, **{option: True}), expected):
+                for estimator in (ours, again):
+                    for a, b in zip(estimator.predict(new, **{option: True}), expected):
                         np.testing.assert_allclose(a, b, atol=1e-8)
     # Tuned from the same start to the same optimum.
     theirs = gaussian_process.GaussianProcessRegressor(
@@ -246,7 +246,7 @@ def test_gaussian_processes_through_landmarks(regression, tmp_path):
     for target in (y, Y):
         settings = {"kernel": kernel, "alpha": 0.1, "optimizer": None}
         exact = riesz.GaussianProcessRegressor(**settings).fit(X, target)
-        few, all_rows = (
+        sparse, all_rows = (
             riesz.GaussianProcessRegressor(**settings, landmarks=m).fit(X, target) for m in (12, len(X))
         )
         # Where each row is a landmark it is the same process.
@@ -255,12 +255,12 @@ def test_gaussian_processes_through_landmarks(regression, tmp_path):
                 np.testing.assert_allclose(a, b, atol=1e-6)
         value = exact.log_marginal_likelihood_value_
         np.testing.assert_allclose(all_rows.log_marginal_likelihood_value_, value, rtol=1e-6)
-        assert few.log_marginal_likelihood_value_ < value
-        assert few.expansion_.points.shape == (12, X.shape[1])
-        assert (few.predict(new, return_std=True)[1] > 0).all()
-        few.save(tmp_path / "m.riesz", posterior=True)
+        assert sparse.log_marginal_likelihood_value_ < value
+        assert sparse.expansion_.points.shape == (12, X.shape[1])
+        assert (sparse.predict(new, return_std=True)[1] > 0).all()
+        sparse.save(tmp_path / "m.riesz", posterior=True)
         loaded = riesz.Expansion.load(tmp_path / "m.riesz")
-        for a, b in zip(loaded.predict(new, return_std=True), few.predict(new, return_std=True)):
+        for a, b in zip(loaded.predict(new, return_std=True), sparse.predict(new, return_std=True)):
             np.testing.assert_allclose(a, b.reshape(a.shape), rtol=1e-9)
     # Tuning raises the bound.
     tuned = riesz.GaussianProcessRegressor(kernel, landmarks=12).fit(X, y)
@@ -293,17 +293,17 @@ def test_posteriors_are_saved_on_request(regression, tmp_path):
         loaded = riesz.Expansion.load(tmp_path / "m.riesz")
         assert loaded.has_posterior
         for option in ({}, {"return_std": True}, {"return_cov": True}):
-            for found, expected in zip(loaded.predict(new, **option), process.predict(new, **option)):
-                np.testing.assert_array_equal(found, expected)
+            for actual, expected in zip(loaded.predict(new, **option), process.predict(new, **option)):
+                np.testing.assert_array_equal(actual, expected)
         draws = process.sample_y(new, 4000, random_state=3)
         mean, cov = process.predict(new, return_cov=True)
         assert draws.shape == (*mean.shape, 4000)
         assert loaded.sample(new, 3, seed=1).shape == (*mean.shape, 3)
         for o in range(1 if target is y else target.shape[1]):
-            own = draws if target is y else draws[:, o]
+            output_draws = draws if target is y else draws[:, o]
             c = cov if target is y else cov[:, :, o]
             error = np.sqrt((np.outer(np.diag(c), np.diag(c)) + c**2) / 4000)
-            assert (np.abs(np.cov(own) - c) < 5 * error).all()
+            assert (np.abs(np.cov(output_draws) - c) < 5 * error).all()
         np.testing.assert_array_equal(
             process.sample_y(new, 2, random_state=5), process.sample_y(new, 2, random_state=5)
         )
@@ -336,7 +336,7 @@ def test_posteriors_are_saved_on_request(regression, tmp_path):
 
 
 @pytest.mark.skipif(not COMMAND.exists(), reason="the command line is not built")
-def test_the_command_line_says_the_same_of_a_file(regression, tmp_path):
+def test_the_command_line_predicts_the_same_from_a_file(regression, tmp_path):
     X, y, _, _ = regression
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frame.to_csv(tmp_path / "x.csv", index=False)
@@ -352,15 +352,15 @@ def test_the_command_line_says_the_same_of_a_file(regression, tmp_path):
 
     process = riesz.GaussianProcessRegressor(alpha=0.1, optimizer=None).fit(frame, y)
     process.save(tmp_path / "m.riesz", posterior=True)
-    found, (mean, std) = predict("--std"), process.predict(frame, return_std=True)
-    np.testing.assert_allclose(found[["y", "y_std"]].to_numpy(), np.column_stack([mean, std]), rtol=1e-14)
+    output, (mean, std) = predict("--std"), process.predict(frame, return_std=True)
+    np.testing.assert_allclose(output[["y", "y_std"]].to_numpy(), np.column_stack([mean, std]), rtol=1e-14)
     for target in (y > 0, np.digitize(y, [-0.4, 0.5])):
         classifier = riesz.GaussianProcessClassifier(optimizer=None).fit(frame, target)
         classifier.save(tmp_path / "m.riesz", posterior=True)
-        found = predict()
-        probabilities = found[[f"p({c})" for c in classifier.classes_]]
+        output = predict()
+        probabilities = output[[f"p({c})" for c in classifier.classes_]]
         np.testing.assert_allclose(probabilities.to_numpy(), classifier.predict_proba(frame), rtol=1e-14)
-        assert (found["class"].astype(str) == classifier.predict(frame).astype(str)).all()
+        assert (output["class"].astype(str) == classifier.predict(frame).astype(str)).all()
 
 
 def test_search_pipelines_frames_and_explanations(regression):
@@ -421,9 +421,11 @@ def test_penalties_are_chosen_on_held_out_rows(regression):
                 # Where the best is the largest or smallest of those tried.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(X, target, sample_weight)
-            how = dict(model.expansion_._core.card)["chosen by"]
+            chosen_by = dict(model.expansion_._core.card)["chosen by"]
             count = folds or (None if isinstance(model, riesz.KernelRidge) and sample_weight is None else 5)
-            assert ("leave-one-out" in how) if count is None else f"on {count} held-out folds" in how
+            assert (
+                ("leave-one-out" in chosen_by) if count is None else f"on {count} held-out folds" in chosen_by
+            )
             # What was chosen, fitted again with numbers, is the same; a gamma that is a number is kept.
             numbers = clone(model).set_params(
                 kernel=model.kernel_, folds=None, **{name: getattr(model, f"{name}_")}
@@ -454,18 +456,18 @@ def test_length_scales_are_medians_of_the_rows(regression):
     from scipy.spatial.distance import pdist
 
     X, y, _, weights = regression
-    each = [np.median(pdist(column[:, None])) for column in X.T]
-    for gamma, length in [("median", np.median(pdist(X))), ("median_per_feature", each)]:
+    column_medians = [np.median(pdist(column[:, None])) for column in X.T]
+    for gamma, length in [("median", np.median(pdist(X))), ("median_per_feature", column_medians)]:
         for kernel, factor in [("rbf", RBF), ("laplacian", riesz.kernels.Laplacian)]:
-            found = riesz.KernelRidge(kernel=kernel, gamma=gamma).fit(X, y)
+            actual = riesz.KernelRidge(kernel=kernel, gamma=gamma).fit(X, y)
             expected = riesz.KernelRidge(kernel=factor(length)).fit(X, y)
-            np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-12)
+            np.testing.assert_allclose(actual.predict(X), expected.predict(X), rtol=1e-12)
         # A row of weight 0 is no row.
         counted = np.where(np.arange(len(X)) % 3 > 0, weights, 0.0)
-        found = riesz.SVR(gamma=gamma).fit(X, y, counted)
+        actual = riesz.SVR(gamma=gamma).fit(X, y, counted)
         rows = counted > 0
         np.testing.assert_allclose(
-            found.predict(X), riesz.SVR(gamma=gamma).fit(X[rows], y[rows], counted[rows]).predict(X)
+            actual.predict(X), riesz.SVR(gamma=gamma).fit(X[rows], y[rows], counted[rows]).predict(X)
         )
     # Of the factor's own columns, wherever it stands, and where the tuning of a process starts.
     kernel = (
@@ -475,21 +477,24 @@ def test_length_scales_are_medians_of_the_rows(regression):
         + Linear()
     )
     process = riesz.GaussianProcessRegressor(kernel, alpha=0.1, optimizer=None, normalize_y=False).fit(X, y)
-    same = (
+    explicit = (
         2.0
         * RBF(np.median(pdist(X[:, [0, 2]])), columns=[0, 2])
-        * Matern(each[1], isotropic=False, columns=[1])
+        * Matern(column_medians[1], isotropic=False, columns=[1])
         + Linear()
     )
-    expected = riesz.GaussianProcessRegressor(same, alpha=0.1, optimizer=None, normalize_y=False).fit(X, y)
+    expected = riesz.GaussianProcessRegressor(explicit, alpha=0.1, optimizer=None, normalize_y=False).fit(
+        X, y
+    )
     np.testing.assert_allclose(process.predict(X), expected.predict(X), rtol=1e-10)
     # No more than 1,000 rows are looked at; a column of few values has its spread.
-    many = np.random.default_rng(0).normal(size=(2500, 2))
-    found = RBF("median")._at(many, ["a", "b"])
-    np.testing.assert_allclose(found.length_scale, np.median(pdist(many[np.arange(1000) * 5 // 2])))
-    few = np.column_stack([np.arange(20) == 3, np.ones(20)]).astype(float)
+    many_rows = np.random.default_rng(0).normal(size=(2500, 2))
+    actual = RBF("median")._fitted_to(many_rows, ["a", "b"])
+    np.testing.assert_allclose(actual.length_scale, np.median(pdist(many_rows[np.arange(1000) * 5 // 2])))
+    few_values = np.column_stack([np.arange(20) == 3, np.ones(20)]).astype(float)
     np.testing.assert_allclose(
-        RBF("median_per_feature")._at(few, ["a", "b"]).length_scale, [few[:, 0].std(), 1.0]
+        RBF("median_per_feature")._fitted_to(few_values, ["a", "b"]).length_scale,
+        [few_values[:, 0].std(), 1.0],
     )
     with pytest.raises(TypeError, match="rows say that, which estimators have"):
         riesz.Expansion(RBF("median"), X, y)
@@ -654,7 +659,7 @@ def test_the_command_line_fits_the_same_categories(cities, tmp_path):
     )
 
 
-def test_weights_count_rows_as_often_as_they_say(regression):
+def test_whole_weights_repeat_rows(regression):
     X, y, _, _ = regression
     labels, counts = np.where(y > 0.4, "few", "many"), np.arange(50) % 3
     repeated = np.repeat(np.arange(50), counts)
@@ -671,10 +676,10 @@ def test_weights_count_rows_as_often_as_they_say(regression):
     # numbers say here.
     near = dict(rtol=2e-5, atol=1e-5)
     theirs = svm.SVC(class_weight="balanced", tol=1e-7).fit(X, labels, counts)
-    classes, each = np.unique(labels, return_counts=True)
+    classes, class_counts = np.unique(labels, return_counts=True)
     settings = {
         "gamma": 1 / (X.shape[1] * X.var()),
-        "class_weight": dict(zip(classes, len(labels) / (2 * each))),
+        "class_weight": dict(zip(classes, len(labels) / (2 * class_counts))),
     }
     ours = riesz.SVC(tol=1e-7, **settings).fit(X, labels, counts)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), **near)
@@ -740,19 +745,19 @@ def test_logistic_regression_through_all_rows_is_the_dense_one():
     y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=80) > 0, "b", "a")
     options = {"alpha": 0.5, "kernel": riesz.kernels.RBF(length_scale=0.8)}
     dense = riesz.KernelLogisticRegression(**options).fit(X, y)
-    through = riesz.KernelLogisticRegression(**options, landmarks=80).fit(X, y)
-    assert through.expansion_.points.shape == (80, 3) and through.n_iter_ < 12
-    assert np.abs(dense.predict_proba(X) - through.predict_proba(X)).max() < 1e-6
-    few = riesz.KernelLogisticRegression(alpha="auto", landmarks=20).fit(X, y)
-    assert few.expansion_.points.shape == (20, 3) and (few.predict(X) == y).mean() > 0.8
+    with_landmarks = riesz.KernelLogisticRegression(**options, landmarks=80).fit(X, y)
+    assert with_landmarks.expansion_.points.shape == (80, 3) and with_landmarks.n_iter_ < 12
+    assert np.abs(dense.predict_proba(X) - with_landmarks.predict_proba(X)).max() < 1e-6
+    sparse = riesz.KernelLogisticRegression(alpha="auto", landmarks=20).fit(X, y)
+    assert sparse.expansion_.points.shape == (20, 3) and (sparse.predict(X) == y).mean() > 0.8
     with pytest.raises(ValueError, match="landmarks"):
         riesz.KernelLogisticRegression(landmarks=20, class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="takes two"):
         riesz.KernelLogisticRegression(landmarks=20).fit(X, rng.choice(3, size=80))
 
 
-def test_what_landmarks_leave_out(tmp_path):
-    """Of predictions and values through landmarks, most are within 1.96 deviations of those with all rows as
+def test_the_error_of_landmarks_is_within_its_deviations(tmp_path):
+    """Most predictions and values through landmarks are within 1.96 deviations of those with all rows as
     points, which scikit-learn's ridge has."""
     from sklearn.kernel_ridge import KernelRidge
 
@@ -760,18 +765,18 @@ def test_what_landmarks_leave_out(tmp_path):
     X = rng.normal(size=(1500, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=1500)
     new, background = rng.normal(size=(80, 3)), rng.normal(size=(10, 3))
-    few = riesz.KernelRidge(alpha=0.5, gamma=0.3, landmarks=100).fit(X, y)
+    sparse = riesz.KernelRidge(alpha=0.5, gamma=0.3, landmarks=100).fit(X, y)
     full = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.3).fit(X, y)
-    mean, sd = few.expansion_.predict(new, return_std=True)
-    off = np.abs(mean - full.predict(new))
-    assert off.max() > 1e-3 and np.mean(off <= 1.96 * sd) > 0.9
-    told = riesz.Explainer(few, background, covariance=True)(new)
-    assert told.sure_by == {"kind": "landmarks", "doublings": 4}
-    off = np.abs(told.values - riesz.Explainer(full, background)(new).values)
-    assert np.mean(off <= 1.96 * told.sd) > 0.9 and told.sd.mean() < 20 * off.mean()
-    few.expansion_.save(tmp_path / "m.riesz", posterior=True)
+    mean, sd = sparse.expansion_.predict(new, return_std=True)
+    errors = np.abs(mean - full.predict(new))
+    assert errors.max() > 1e-3 and np.mean(errors <= 1.96 * sd) > 0.9
+    explanation = riesz.Explainer(sparse, background, covariance=True)(new)
+    assert explanation.sure_by == {"kind": "landmarks", "doublings": 4}
+    errors = np.abs(explanation.values - riesz.Explainer(full, background)(new).values)
+    assert np.mean(errors <= 1.96 * explanation.sd) > 0.9 and explanation.sd.mean() < 20 * errors.mean()
+    sparse.expansion_.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Explainer(str(tmp_path / "m.riesz"), background, covariance=True)(new)
-    assert np.array_equal(again.sd, told.sd)
+    assert np.array_equal(again.sd, explanation.sd)
     again.report(tmp_path / "page.html")
     assert "estimated from fits with fewer landmarks" in (tmp_path / "page.html").read_text()
 

@@ -25,7 +25,7 @@ matplotlib.use("Agg")
 
 
 @pytest.fixture
-def one(data):
+def single(data):
     X, y = data
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
     return riesz.Explainer(SVR().fit(frame, y), frame[:8])(frame[:6])
@@ -39,34 +39,38 @@ def three(data):
     )
 
 
-def test_shapes(one, three):
-    assert one.values.shape == (6, 4) and one.base_values.shape == (6,) and one.residual.shape == (6,)
+def test_shapes(single, three):
+    assert (
+        single.values.shape == (6, 4) and single.base_values.shape == (6,) and single.residual.shape == (6,)
+    )
     assert (
         three.values.shape == (6, 4, 3) and three.base_values.shape == (6, 3) and three.bound.shape == (6, 3)
     )
-    for e in (one, three):
+    for e in (single, three):
         np.testing.assert_allclose(e.base_values + e.values.sum(axis=1), e.predictions, atol=1e-12)
         assert e.exactness == "exact" and e.std_error is None and e.certificate.holds and len(e) == 6
 
 
-def test_picking(one, three):
-    assert one[0].values.shape == (4,) and np.isscalar(one[0].base_values)
-    assert (one[0].data == one.data[0]).all()
-    assert (one[-1].values == one.values[-1]).all()
-    assert (one[1:3].values == one.values[1:3]).all() and (one[1:3].row_numbers == [1, 2]).all()
-    assert (one[[4, 2]].values == one.values[[4, 2]]).all()
-    assert (one[one.values[:, 0] > 0].values == one.values[one.values[:, 0] > 0]).all()
-    assert (one[:, "bmi"].values == one.values[:, 2]).all() and one[:, "bmi"].feature_names == ["bmi"]
-    assert (one[:, ["bp", "age"]].values == one.values[:, [3, 0]]).all()
-    assert one[2, "sex"].values == one.values[2, 1]
+def test_indexing(single, three):
+    assert single[0].values.shape == (4,) and np.isscalar(single[0].base_values)
+    assert (single[0].data == single.data[0]).all()
+    assert (single[-1].values == single.values[-1]).all()
+    assert (single[1:3].values == single.values[1:3]).all() and (single[1:3].row_numbers == [1, 2]).all()
+    assert (single[[4, 2]].values == single.values[[4, 2]]).all()
+    assert (single[single.values[:, 0] > 0].values == single.values[single.values[:, 0] > 0]).all()
+    assert (single[:, "bmi"].values == single.values[:, 2]).all() and single[:, "bmi"].feature_names == [
+        "bmi"
+    ]
+    assert (single[:, ["bp", "age"]].values == single.values[:, [3, 0]]).all()
+    assert single[2, "sex"].values == single.values[2, 1]
     assert (three[..., 1].values == three.values[..., 1]).all() and three[..., 1].base_values.shape == (6,)
     assert (three[:, :, "0 vs 2"].values == three.values[:, :, 1]).all()
     assert (three[3, :, [2, 0]].values == three.values[3][:, [2, 0]]).all()
     assert (three[3].values == three.values[3]).all() and (
         three[3][:, 1].values == three.values[3, :, 1]
     ).all()
-    above = pd.Series(one.values[:, 0] > 0, index=range(10, 16))
-    for key, same in [
+    above = pd.Series(single.values[:, 0] > 0, index=range(10, 16))
+    for key, plain_key in [
         (above, above.to_numpy()),
         (pd.Series([4, 2]), [4, 2]),
         (pd.Index([1, 3]), [1, 3]),
@@ -76,7 +80,9 @@ def test_picking(one, three):
         ((slice(None), pd.Index(["bp", "age"])), (slice(None), [3, 0])),
         ((above, ...), above.to_numpy()),
     ]:
-        assert (one[key].values == one.values[same]).all() and one[key].values.shape == one.values[same].shape
+        assert (single[key].values == single.values[plain_key]).all() and single[
+            key
+        ].values.shape == single.values[plain_key].shape
     for key, kind, words in [
         ((0, 0, 0), IndexError, "3 indices"),
         (6, IndexError, "no row 6"),
@@ -89,26 +95,31 @@ def test_picking(one, three):
         ("age", IndexError, "rows have numbers"),
     ]:
         with pytest.raises(kind, match=words):
-            one[key]
+            single[key]
     with pytest.raises(TypeError):
-        len(one[0])
+        len(single[0])
 
 
-def test_some_features_do_not_claim_to_add_up(one, three, tmp_path):
-    turned = one[:, ["bp", "age", "sex", "bmi"]]
-    assert turned.certificate == one.certificate and one[:, ::-1].certificate.holds
-    turned.save(tmp_path / "turned.json")
+def test_selected_features_have_no_certificate(single, three, tmp_path):
+    reordered = single[:, ["bp", "age", "sex", "bmi"]]
+    assert reordered.certificate == single.certificate and single[:, ::-1].certificate.holds
+    reordered.save(tmp_path / "turned.json")
     read = riesz.Explanation.load(tmp_path / "turned.json")
     assert (
-        read.feature_names == turned.feature_names
-        and (read.values == turned.values).all()
+        read.feature_names == reordered.feature_names
+        and (read.values == reordered.values).all()
         and read.certificate.holds
     )
-    turned.report(tmp_path / "turned.html")
+    reordered.report(tmp_path / "turned.html")
     assert "the certificate holds" in (tmp_path / "turned.html").read_text()
     for path in tmp_path.iterdir():
         path.unlink()
-    for e in (one[:, ["bmi", "bp"]], one[0, "bmi"], one[2:][:, ["bmi", "bmi", "bp"]], three[0, [0, 2]]):
+    for e in (
+        single[:, ["bmi", "bp"]],
+        single[0, "bmi"],
+        single[2:][:, ["bmi", "bmi", "bp"]],
+        three[0, [0, 2]],
+    ):
         assert e.certificate is None and (e.bound < 1e-6).all() and "some of its features" in repr(e)
         total = e._base + e._values.sum(axis=1) + e._residual
         np.testing.assert_allclose(total, e._predictions, atol=1e-12)
@@ -120,27 +131,27 @@ def test_some_features_do_not_claim_to_add_up(one, three, tmp_path):
         assert other.certificate is None and np.all(other.values == e.values)
     for draw in (riesz.plots.waterfall, riesz.plots.force):
         with pytest.raises(ValueError, match="some of the features do not"):
-            draw(one[0, ["bmi", "bp"]])
+            draw(single[0, ["bmi", "bp"]])
     assert not list(tmp_path.iterdir())
 
 
-def test_shap_draws_it(one, three):
+def test_shap_draws_explanations(single, three):
     import matplotlib.pyplot as plt
 
-    theirs = one.to_shap()
-    assert (theirs.values == one.values).all() and theirs.feature_names == one.feature_names
+    theirs = single.to_shap()
+    assert (theirs.values == single.values).all() and theirs.feature_names == single.feature_names
     for plot in (shap.plots.beeswarm, shap.plots.bar, shap.plots.heatmap):
         plot(theirs, show=False)
         plt.close("all")
-    shap.plots.waterfall(one[0].to_shap(), show=False)
-    shap.plots.scatter(one[:, "bmi"].to_shap(), show=False)
+    shap.plots.waterfall(single[0].to_shap(), show=False)
+    shap.plots.scatter(single[:, "bmi"].to_shap(), show=False)
     shap.plots.beeswarm(three[..., 0].to_shap(), show=False)
     plt.close("all")
     assert three.to_shap().shape == (6, 4, 3)
 
 
-def test_frames(one, three):
-    for e in (one, three):
+def test_frames(single, three):
+    for e in (single, three):
         m = len(e.output_names)
         frame = e.to_frame()
         assert list(frame.columns) == [
@@ -158,15 +169,15 @@ def test_frames(one, three):
         assert theirs.columns == list(frame.columns)
         assert all(theirs[name].to_list() == frame[name].to_list() for name in frame.columns)
     with pytest.raises(ValueError, match="pandas"):
-        one.to_frame("dask")
+        single.to_frame("dask")
 
 
-def test_frames_come_back(data, one, three):
+def test_frames_are_read_back(data, single, three):
     X, y = data
     X = np.hstack([X, np.sin(3 * X)])
     model = SVC(kernel="sigmoid", decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5]))
     estimated = riesz.Explainer(model, X[:5])(X[:6])
-    for e in (one, three, three[:, ::-1], estimated):
+    for e in (single, three, three[:, ::-1], estimated):
         for library, read in [
             ("pandas", pd.DataFrame.copy),
             ("polars", lambda f: f),
@@ -175,25 +186,26 @@ def test_frames_come_back(data, one, three):
             frame = read(e.to_frame(library))
             errors = [name for name in frame.columns if name.startswith("std_error:")]
             assert errors == [f"std_error:{name}" for name in e.feature_names] * (e is estimated)
-            found = riesz.Explanation.from_frame(frame)
-            assert found.feature_names == e.feature_names and found.output_names == e.output_names
+            loaded = riesz.Explanation.from_frame(frame)
+            assert loaded.feature_names == e.feature_names and loaded.output_names == e.output_names
             for name in ("values", "base_values", "predictions", "row_numbers"):
-                np.testing.assert_array_equal(getattr(found, name), getattr(e, name))
+                np.testing.assert_array_equal(getattr(loaded, name), getattr(e, name))
             if e is estimated:
-                np.testing.assert_array_equal(found.std_error, e.std_error)
+                np.testing.assert_array_equal(loaded.std_error, e.std_error)
             assert (
-                found.exactness == ("estimated" if e is estimated else "unstated") and found.sampling is None
+                loaded.exactness == ("estimated" if e is estimated else "unstated")
+                and loaded.sampling is None
             )
-            assert found.certificate is None and found.bound is None and found.data.shape == (6, 0)
-            first = found if e is one else found[..., 0]
+            assert loaded.certificate is None and loaded.bound is None and loaded.data.shape == (6, 0)
+            first = loaded if e is single else loaded[..., 0]
             assert "<svg" in first._repr_html_()
             axes = riesz.plots.bar(first)
             assert axes.has_data()
             matplotlib.pyplot.close(axes.figure)
     frame = three.to_frame()
-    some = riesz.Explanation.from_frame(frame[frame["row"] > 3][::-1])
-    assert (some.row_numbers == [5, 4]).all() and (
-        some[:, :, "0 vs 1"].values == three[[5, 4], :, "0 vs 1"].values
+    subset = riesz.Explanation.from_frame(frame[frame["row"] > 3][::-1])
+    assert (subset.row_numbers == [5, 4]).all() and (
+        subset[:, :, "0 vs 1"].values == three[[5, 4], :, "0 vs 1"].values
     ).all()
     for wrong, words in [
         (frame.drop(columns="output"), "no column 'output'"),
@@ -212,11 +224,11 @@ def through_csv(frame):
     return pd.read_csv(io.StringIO(frame.to_csv(index=False)), float_precision="round_trip")
 
 
-def test_files(one, three, tmp_path):
-    frame = pd.DataFrame(one.data, columns=one.column_names).assign(sex=["f", "m", "f", "m", "x", "f"])
+def test_files(single, three, tmp_path):
+    frame = pd.DataFrame(single.data, columns=single.column_names).assign(sex=["f", "m", "f", "m", "x", "f"])
     mixed = riesz.Explainer(lambda rows: rows["bmi"] * (rows["sex"] == "m"), frame[:3])(frame)
     assert set(mixed.data[:, 1]) == {"f", "m", "x"}
-    for e in (one, three, one[2:4], one[3], mixed):
+    for e in (single, three, single[2:4], single[3], mixed):
         e.save(tmp_path / "e.json")
         read = riesz.Explanation.load(tmp_path / "e.json")
         assert (read._values == e._values).all() and (read._data == e._data).all()
@@ -238,7 +250,7 @@ def test_files(one, three, tmp_path):
         riesz.Explanation.load(tmp_path / "bad.json")
     with pytest.raises(FileNotFoundError):
         riesz.Explanation.load(tmp_path / "none.json")
-    one.report(tmp_path / "r.html", title="Who pays")
+    single.report(tmp_path / "r.html", title="Who pays")
     page = (tmp_path / "r.html").read_text()
     assert "Who pays" in page and "the certificate holds" in page
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.json", "e.json", "r.html"]
@@ -268,21 +280,25 @@ def test_missing_numbers_stay_numbers_in_files(data, tmp_path):
     assert "missing" in (tmp_path / "e.html").read_text()
 
 
-def test_names_of_files_say_what_is_in_them(one, tmp_path):
+def test_file_extensions_match_the_content(single, tmp_path):
     for act, name, words in [
         (
-            one.save,
+            single.save,
             "e.csv",
             r"e.csv ends in .csv, but save writes JSON \(for a table use .to_frame\(\)\): "
             "give a name that ends in .json",
         ),
-        (one.report, "e.pdf", "e.pdf ends in .pdf, but report writes HTML: give a name that ends in .html"),
+        (
+            single.report,
+            "e.pdf",
+            "e.pdf ends in .pdf, but report writes HTML: give a name that ends in .html",
+        ),
     ]:
         with pytest.raises(ValueError, match=words):
             act(tmp_path / name)
     with pytest.raises(TypeError, match="title = None: it is a text"):
-        one.report(tmp_path / "e.html", title=None)
-    for act in (one.save, riesz.Expansion(riesz.kernels.RBF(), np.eye(2), [1.0, 2.0]).save):
+        single.report(tmp_path / "e.html", title=None)
+    for act in (single.save, riesz.Expansion(riesz.kernels.RBF(), np.eye(2), [1.0, 2.0]).save):
         with pytest.raises(FileNotFoundError) as caught:
             act(tmp_path / "none" / "e.json")
         assert caught.value.filename == str(tmp_path / "none" / "e.json")
@@ -296,27 +312,31 @@ def test_names_of_files_say_what_is_in_them(one, tmp_path):
             riesz.Explanation.load(tmp_path / "e.csv")
 
 
-def test_notebooks_show_a_picture(one):
-    assert "<svg" in one._repr_html_() and "<svg" in one[0]._repr_html_()
-    assert repr(one).startswith("<riesz.Explanation: 6 × 4 values, interventional game, exact within")
+def test_notebooks_show_a_picture(single):
+    assert "<svg" in single._repr_html_() and "<svg" in single[0]._repr_html_()
+    assert repr(single).startswith("<riesz.Explanation: 6 × 4 values, interventional game, exact within")
 
 
 def test_models_from_equations_and_files(data, tmp_path):
     X, y = data
     model = KernelRidge(kernel="rbf", gamma=0.5).fit(X, y)
     kernel = riesz.kernels.RBF(length_scale=1.0)
-    own = riesz.Expansion(kernel, points=X, coef=model.dual_coef_, output_names=["price"])
-    np.testing.assert_allclose(own.predict(X), model.predict(X), atol=1e-9)
+    expansion = riesz.Expansion(kernel, points=X, coef=model.dual_coef_, output_names=["price"])
+    np.testing.assert_allclose(expansion.predict(X), model.predict(X), atol=1e-9)
     expected = riesz.Explainer(model, X[:5])(X[:3]).values
-    own.save(tmp_path / "m.riesz")
+    expansion.save(tmp_path / "m.riesz")
     for again in (
-        own,
+        expansion,
         riesz.Expansion.load(tmp_path / "m.riesz"),
-        pickle.loads(pickle.dumps(own)),
+        pickle.loads(pickle.dumps(expansion)),
         tmp_path / "m.riesz",
     ):
         np.testing.assert_allclose(riesz.Explainer(again, X[:5])(X[:3]).values, expected, atol=1e-11)
-    assert (own.points == X).all() and own.coef.shape == (50, 1) and own.output_names == ["price"]
+    assert (
+        (expansion.points == X).all()
+        and expansion.coef.shape == (50, 1)
+        and expansion.output_names == ["price"]
+    )
     theirs = RBF(1.0)(X, X[:1])[:, 0]
     k = riesz.kernels
     for ours, value in [
@@ -331,8 +351,8 @@ def test_models_from_equations_and_files(data, tmp_path):
         (k.Matern(2.0, 0.5), np.exp(-np.sqrt(((X - X[0]) ** 2).sum(axis=1)) / 2)),
         (k.Matern(2.0, 0.5, isotropic=False), np.exp(-np.abs(X - X[0]).sum(axis=1) / 2)),
     ]:
-        found = riesz.Expansion(ours, X, np.eye(50)).predict(X[:1])[0]
-        np.testing.assert_allclose(found, value, atol=1e-12, err_msg=repr(ours))
+        actual = riesz.Expansion(ours, X, np.eye(50)).predict(X[:1])[0]
+        np.testing.assert_allclose(actual, value, atol=1e-12, err_msg=repr(ours))
 
 
 def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
@@ -567,21 +587,25 @@ def test_unseen_levels_are_none_of_the_known_ones(tmp_path):
         open_ = model.with_unseen()
         assert open_.levels == {"city": ["Lima", "Oslo", "(unseen)"]} and open_.with_unseen() is open_
         near = np.exp(-((new.age.to_numpy()[:, None] - frame.age.to_numpy()) ** 2) / 800)
-        alike = np.where(new.city.to_numpy()[:, None] == frame.city.to_numpy(), 1.0, 0.3)
+        city_factor = np.where(new.city.to_numpy()[:, None] == frame.city.to_numpy(), 1.0, 0.3)
         coef, intercept = model.coef[:, 0], model.intercept[0]
-        for one in (open_, pickle.loads(pickle.dumps(open_))):
-            np.testing.assert_allclose(one.predict(new), near * alike @ coef + intercept, atol=1e-12)
-            mean, std = one.predict(new, return_std=True)
+        for expansion in (open_, pickle.loads(pickle.dumps(open_))):
+            np.testing.assert_allclose(
+                expansion.predict(new), near * city_factor @ coef + intercept, atol=1e-12
+            )
+            mean, std = expansion.predict(new, return_std=True)
             assert np.isfinite(std).all()
-            explanation = riesz.Explainer(one)(new)
+            explanation = riesz.Explainer(expansion)(new)
             assert explanation.certificate.holds and (explanation.data == new.to_numpy()).all()
             # By the definition of the game: absent features have the factor 1.
-            none, age, city, both = (k @ coef for k in (np.ones((3, 30)), near, alike, near * alike))
-            expected = np.stack([age - none + both - city, city - none + both - age], axis=1) / 2
+            none, age, city, joint = (
+                k @ coef for k in (np.ones((3, 30)), near, city_factor, near * city_factor)
+            )
+            expected = np.stack([age - none + joint - city, city - none + joint - age], axis=1) / 2
             np.testing.assert_allclose(explanation.values, expected, atol=1e-10)
-            said = explanation.provenance.run["unseen categories"]
-            assert said == "2 cells of column 'city' taken for none of the known categories"
-            assert "unseen categories" not in riesz.Explainer(one)(new[:1]).provenance.run
+            note = explanation.provenance.run["unseen categories"]
+            assert note == "2 cells of column 'city' taken for none of the known categories"
+            assert "unseen categories" not in riesz.Explainer(expansion)(new[:1]).provenance.run
         np.testing.assert_array_equal(riesz.Explainer(open_, new)(frame).values.shape, (30, 2))
         with pytest.raises(ValueError, match="X is None in row 0"):
             open_.predict(new.assign(city=None))
@@ -594,16 +618,20 @@ def test_files_take_their_columns_by_name(tmp_path, data):
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
     riesz.KernelRidge().fit(frame, y).save(tmp_path / "m.riesz")
     model = riesz.Expansion.load(tmp_path / "m.riesz")
-    more = frame.assign(zip=7, x2=1.0)[["zip", "bp", "x2", "age", "bmi", "sex"]]
-    explainer = riesz.Explainer(model, more[:5])
+    extended = frame.assign(zip=7, x2=1.0)[["zip", "bp", "x2", "age", "bmi", "sex"]]
+    explainer = riesz.Explainer(model, extended[:5])
     expected = riesz.Explainer(model, frame[:5])(frame)
     import polars as pl
 
-    for rows in (more, pl.DataFrame(more.to_dict("list")), pl.DataFrame(more.to_dict("list")).lazy()):
+    for rows in (
+        extended,
+        pl.DataFrame(extended.to_dict("list")),
+        pl.DataFrame(extended.to_dict("list")).lazy(),
+    ):
         np.testing.assert_array_equal(model.predict(rows), model.predict(frame))
-        found = explainer(rows)
-        np.testing.assert_array_equal(found.values, expected.values)
-        np.testing.assert_array_equal(found.data, expected.data)
+        explanation = explainer(rows)
+        np.testing.assert_array_equal(explanation.values, expected.values)
+        np.testing.assert_array_equal(explanation.data, expected.data)
     with pytest.raises(ValueError, match="X has 5 columns, but the model has 4"):
         model.predict(np.ones((2, 5)))
     with pytest.raises(ValueError, match="the columns of X are"):
@@ -618,23 +646,23 @@ def test_files_take_their_columns_by_name(tmp_path, data):
     value = lambda row: near(row, [1, 0.5, 0]) - near(row, [0.2, 0, 0]) - 0.1
     rows = pd.DataFrame({"x0": [1.0], "x1": [2.0], "x2": [3.0], "extra": [9.0]})
     np.testing.assert_allclose(narrow.predict(rows[["extra", "x1", "x0"]]), value([1, 2, 0]), atol=1e-15)
-    for given in (rows, rows[["x0", "x1", "x2"]], rows[["x0", "x1", "x2"]].to_numpy()):
+    for table in (rows, rows[["x0", "x1", "x2"]], rows[["x0", "x1", "x2"]].to_numpy()):
         for ask in (narrow.predict, riesz.Explainer(path)):
             with pytest.raises(
                 ValueError,
                 match=r"X has features up to x2, .* shows 2: riesz.Expansion.load\(path, n_features=3\)",
             ):
-                ask(given)
-        np.testing.assert_allclose(wide.predict(given), value([1, 2, 3]), atol=1e-15)
-        assert riesz.Explainer(wide)(given).values.shape == (1, 3)
+                ask(table)
+        np.testing.assert_allclose(wide.predict(table), value([1, 2, 3]), atol=1e-15)
+        assert riesz.Explainer(wide)(table).values.shape == (1, 3)
     with pytest.raises(ValueError, match="leave n_features out"):
         riesz.Expansion.load(tmp_path / "m.riesz", n_features=4)
 
 
-def test_pages_of_files_show_what_a_classifier_decides(one, tmp_path):
-    """As 'riesz explain' writes it beside the explanation; older files, and explanations of regressions, have
-    none."""
-    one.save(tmp_path / "plain.json")
+def test_pages_of_files_show_what_a_classifier_decides(single, tmp_path):
+    """The decisions that 'riesz explain' writes with the explanation; older files, and explanations of
+    regressions, have none."""
+    single.save(tmp_path / "plain.json")
     file = json.loads((tmp_path / "plain.json").read_text())
     probabilities = np.linspace(0.0, 1.0, 6)
     file["decisions"] = {
@@ -644,7 +672,7 @@ def test_pages_of_files_show_what_a_classifier_decides(one, tmp_path):
         "probabilities": [[1, probabilities.tolist()]],
     }
     (tmp_path / "e.json").write_text(json.dumps(file))
-    said = lambda explanation: explanation.report(tmp_path / "e.html") or (tmp_path / "e.html").read_text()
+    page_of = lambda explanation: explanation.report(tmp_path / "e.html") or (tmp_path / "e.html").read_text()
     loaded = riesz.Explanation.load(tmp_path / "e.json")
     loaded.save(tmp_path / "again.json")
     for explanation in (
@@ -653,9 +681,9 @@ def test_pages_of_files_show_what_a_classifier_decides(one, tmp_path):
         pickle.loads(pickle.dumps(loaded)),
         loaded[2:5],
     ):
-        assert "What is explained: the log-odds of ill" in said(explanation)
-    assert '"of":[0.4,0.6,0.8]' in said(loaded[2:5]).replace("0.6000000000000001", "0.6")
-    assert "What is explained" not in said(one)
+        assert "What is explained: the log-odds of ill" in page_of(explanation)
+    assert '"of":[0.4,0.6,0.8]' in page_of(loaded[2:5]).replace("0.6000000000000001", "0.6")
+    assert "What is explained" not in page_of(single)
     file["decisions"]["chosen"] = [2] * 6
     (tmp_path / "e.json").write_text(json.dumps(file))
     with pytest.raises(

@@ -42,9 +42,9 @@ def several(seed=3, n=50):
     return [first, pd.DataFrame({"psa": psa, "volume": psa + np.cos(psa) + 0.2 * rng.normal(size=n)})]
 
 
-def fitted(studies=None, graph=GRAPH, **given):
-    given = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | given
-    return riesz.CausalFusion(graph, **given).fit(linear() if studies is None else studies)
+def fitted(studies=None, graph=GRAPH, **options):
+    options = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | options
+    return riesz.CausalFusion(graph, **options).fit(linear() if studies is None else studies)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_levels_of_the_effect(model):
     } <= set(frame)
 
 
-def test_causes_add_up(model):
+def test_parts_of_the_variance_add_up(model):
     for effect in (
         model.effect(GRID),
         model.effect(GRID, baseline=0.3),
@@ -105,18 +105,18 @@ def test_causes_add_up(model):
         assert list(effect.parts) == ["study 1", "study 2", "interaction", "adjustment", "hyper-parameters"]
         np.testing.assert_allclose(sum(effect.part_covariances.values()), effect.cov, atol=1e-12)
         np.testing.assert_allclose(sum(effect.parts.values()), effect.sd**2, atol=1e-12)
-        for own in effect.part_covariances.values():
-            assert np.linalg.eigvalsh(own).min() > -1e-9 * np.trace(effect.cov)
+        for part_covariance in effect.part_covariances.values():
+            assert np.linalg.eigvalsh(part_covariance).min() > -1e-9 * np.trace(effect.cov)
 
 
-def test_contrasts_have_the_covariance_between(model):
-    both = model.effect([1.0, 0.2])
+def test_contrasts_use_the_covariance_of_doses(model):
+    effects = model.effect([1.0, 0.2])
     contrast = model.effect(1.0, baseline=0.2)
-    assert contrast.mean[0] == pytest.approx(both.mean[0] - both.mean[1])
+    assert contrast.mean[0] == pytest.approx(effects.mean[0] - effects.mean[1])
     assert contrast.sd[0] ** 2 == pytest.approx(
-        both.cov[0, 0] + both.cov[1, 1] - 2 * both.cov[0, 1], rel=1e-9
+        effects.cov[0, 0] + effects.cov[1, 1] - 2 * effects.cov[0, 1], rel=1e-9
     )
-    assert contrast.sd[0] < 0.7 * np.hypot(*both.sd)
+    assert contrast.sd[0] < 0.7 * np.hypot(*effects.sd)
     assert model.effect(0.2, baseline=0.2).sd[0] == pytest.approx(0.0, abs=1e-6)
     assert model.effect(1.0, baseline={"dose": 0.2}).mean == contrast.mean
     drawn = contrast.sample(20000, 1)
@@ -145,21 +145,24 @@ def test_slopes_are_limits_of_contrasts(model):
     assert model.derivative(0.4, step=0.1).sd[0] == pytest.approx(two.sd[0] / 0.2, rel=1e-6)
 
 
-def test_whom(model):
+def test_populations_and_conditions(model):
     first = linear()[0]
-    everyone, own = model.effect(GRID), model.effect(GRID, population=first)
+    everyone, study_effect = model.effect(GRID), model.effect(GRID, population=first)
     # The people of study 1, taken as they are, are those of the effect but for who happened to be in it.
-    np.testing.assert_allclose(own.mean, everyone.mean)
-    np.testing.assert_allclose(own.cov, everyone.cov - everyone.part_covariances["adjustment"], atol=1e-10)
-    assert "adjustment" not in own.parts
+    np.testing.assert_allclose(study_effect.mean, everyone.mean)
+    np.testing.assert_allclose(
+        study_effect.cov, everyone.cov - everyone.part_covariances["adjustment"], atol=1e-10
+    )
+    assert "adjustment" not in study_effect.parts
     # Means over populations are means of their members' effects.
     members = pd.DataFrame({"age": [-1.0, 0.5], "count": [1.0, 3.0]})
-    each = [model.effect(GRID, population={"age": [age]}).mean for age in members.age]
+    member_effects = [model.effect(GRID, population={"age": [age]}).mean for age in members.age]
     np.testing.assert_allclose(
-        model.effect(GRID, population=members, weights="count").mean, 0.25 * each[0] + 0.75 * each[1]
+        model.effect(GRID, population=members, weights="count").mean,
+        0.25 * member_effects[0] + 0.75 * member_effects[1],
     )
-    np.testing.assert_allclose(model.effect(GRID, population=members, weights=[2, 0]).mean, each[0])
-    np.testing.assert_allclose(model.effect(GRID, given={"age": -1.0}).mean, each[0])
+    np.testing.assert_allclose(model.effect(GRID, population=members, weights=[2, 0]).mean, member_effects[0])
+    np.testing.assert_allclose(model.effect(GRID, given={"age": -1.0}).mean, member_effects[0])
     # psa is age higher, and volume two ages; those who took a dose of 1 have an age of 1/1.64 on average.
     for effect, age in [
         (model.effect(GRID, given={"age": 1.0}), 1.0),
@@ -179,16 +182,16 @@ def test_two_covariates():
     first["dose"] += first.bmi
     model = fitted([first, second], GRAPH + "; age -> bmi; bmi -> dose; bmi -> psa")
     assert model.identification_.adjust == ("age", "bmi")
-    given = model.effect([0.0, 1.0], given={"bmi": 0.5, "age": 1.0})
+    conditional = model.effect([0.0, 1.0], given={"bmi": 0.5, "age": 1.0})
     np.testing.assert_allclose(
-        given.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean
+        conditional.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean
     )
     # Volumes are 3 + 2 age + bmi - dose; a bmi tells 0.8 of its own of the age, and an age of the bmi.
-    some = model.effect([0.0, 1.0], given={"bmi": 0.5})
-    np.testing.assert_array_less(np.abs(some.mean - [4.3, 3.3]), 3 * some.sd)
-    some = model.effect([0.0, 1.0], given={"age": 1.0})
-    np.testing.assert_array_less(np.abs(some.mean - [5.8, 4.8]), 3 * some.sd)
-    assert some.parts["adjustment"][0] > 0 and some.what.endswith("of those with age = 1")
+    partial = model.effect([0.0, 1.0], given={"bmi": 0.5})
+    np.testing.assert_array_less(np.abs(partial.mean - [4.3, 3.3]), 3 * partial.sd)
+    partial = model.effect([0.0, 1.0], given={"age": 1.0})
+    np.testing.assert_array_less(np.abs(partial.mean - [5.8, 4.8]), 3 * partial.sd)
+    assert partial.parts["adjustment"][0] > 0 and partial.what.endswith("of those with age = 1")
 
 
 def test_covariates_that_both_studies_share():
@@ -207,8 +210,8 @@ def test_covariates_that_both_studies_share():
     np.testing.assert_allclose(drawn.std(axis=1), effect.sd, rtol=0.05)
     explanation = model.explain(GRID, covariance=True)
     np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values.ravel(), effect.mean)
-    both, turn = model.effect(np.append(GRID[0], first.dose)).cov, np.append(1.0, np.full(60, -1 / 60))
-    assert explanation.covariance[0, 0, 0] == pytest.approx(turn @ both @ turn, rel=1e-6)
+    covariance, turn = model.effect(np.append(GRID[0], first.dose)).cov, np.append(1.0, np.full(60, -1 / 60))
+    assert explanation.covariance[0, 0, 0] == pytest.approx(turn @ covariance @ turn, rel=1e-6)
     assert np.array_equal(pickle.loads(pickle.dumps(model)).effect(GRID).cov, effect.cov)
     with pytest.raises(
         ValueError, match="given: both studies share age, on which volume depends.*not computed yet"
@@ -236,7 +239,7 @@ def test_order_and_threads_change_nothing(model, tmp_path):
 
 
 def test_explanations_follow_from_the_joint_covariance(drugs):
-    """Of two treatments Shapley values are sums over effects at rows that mix treatments."""
+    """Shapley values of two treatments are sums over effects at rows that mix treatments."""
     rng = np.random.default_rng(0)
     background, x = rng.normal(size=(5, 2)), np.array([0.8, -1.1])
     explanation = drugs.explain(x[None], background, covariance=True)
@@ -288,7 +291,7 @@ def test_rows_of_treatments(drugs):
 def test_frames_of_other_libraries(model):
     polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
     for read in (polars.DataFrame, pyarrow.Table.from_pandas):
-        other = fitted([read(own) for own in linear()])
+        other = fitted([read(study) for study in linear()])
         assert np.array_equal(other.effect(GRID).cov, model.effect(GRID).cov)
         assert np.array_equal(other.effect(read(pd.DataFrame({"dose": GRID}))).mean, model.effect(GRID).mean)
 
@@ -301,8 +304,8 @@ def test_missing_values_are_left_out(model):
     with pytest.warns(
         UserWarning, match="study 1: 5 of 65 rows have no value in psa or age, and are left out"
     ):
-        found = fitted([holes.assign(note=None), second])
-    assert np.array_equal(found.effect(GRID).cov, model.effect(GRID).cov)
+        refitted = fitted([holes.assign(note=None), second])
+    assert np.array_equal(refitted.effect(GRID).cov, model.effect(GRID).cov)
 
 
 def test_categories_give_tables():
@@ -317,7 +320,7 @@ def test_categories_give_tables():
     effect = model.effect(["old", "new"])
     means = second.groupby("stage").volume.mean()
     shares = pd.crosstab(first.drug, first.stage, normalize="index")
-    table = [(shares.loc[own] * means[["I", "II"]]).sum() for own in ("old", "new")]
+    table = [(shares.loc[level] * means[["I", "II"]]).sum() for level in ("old", "new")]
     np.testing.assert_allclose(effect.mean, table, atol=0.1)
     np.testing.assert_array_less(np.abs(effect.mean - [2.4, 1.4]), 3 * effect.sd)
     assert (
@@ -363,16 +366,18 @@ def test_front_door():
         model.effect(0.0, given={"age": 1.0})
 
 
-def test_mediators_without_a_like_are_told():
+def test_unmatched_mediators_are_warned_of():
     first, second = linear()
     second = second[second.psa.between(-0.4, 0.3)]
     low, high = second.psa.min(), second.psa.max()
     share = np.mean((first.psa < low) | (first.psa > high))
-    told = f"study 2 has no psa below {low:.4g} or above {high:.4g}; {share:.0%} of study 1's rows are there"
-    with pytest.warns(UserWarning, match=told.replace(".", r"\.")):
+    message = (
+        f"study 2 has no psa below {low:.4g} or above {high:.4g}; {share:.0%} of study 1's rows are there"
+    )
+    with pytest.warns(UserWarning, match=message.replace(".", r"\.")):
         model = fitted([first, second])
     assert model.unmatched_ == {"psa": pytest.approx(share)} and share > 0.3
-    assert len(model.warnings_) == 1 and told in model.warnings_[0]
+    assert len(model.warnings_) == 1 and message in model.warnings_[0]
     assert fitted().warnings_ == [] and fitted().unmatched_["psa"] < 0.05
 
 

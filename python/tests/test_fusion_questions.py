@@ -1,5 +1,5 @@
-"""What is asked of effects across studies beside the curve: through which mediators they go, which study to
-extend, what confounding does, and whether they are told at all."""
+"""Questions about effects across studies besides the curve: the mediators they go through, the study to
+extend, the influence of confounding, and whether data support them."""
 
 import pickle
 
@@ -21,9 +21,9 @@ def world(noise, seed=0, n=70):
     return [first, pd.DataFrame({"psa": psa, "volume": 2 * psa + 3 + 0.2 * rng.normal(size=n)})]
 
 
-def fitted(studies, graph=GRAPH, **given):
-    given = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | given
-    return riesz.CausalFusion(graph, **given).fit(studies)
+def fitted(studies, graph=GRAPH, **options):
+    options = {"treatment": "dose", "outcome": "volume", "draws": 4, "random_state": 0} | options
+    return riesz.CausalFusion(graph, **options).fit(studies)
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +33,16 @@ def model():
 
 def test_doses_that_covariates_rule_out_have_no_support():
     with pytest.warns(UserWarning, match="all but decides dose"):
-        decided = fitted(world(0.05))
-    effect = decided.effect([-1.0, 0.0, 1.0])
+        no_overlap = fitted(world(0.05))
+    effect = no_overlap.effect([-1.0, 0.0, 1.0])
     assert not effect.support.any() and (effect.standing["overlap"] < 0.3).all()
     # For people of that age it is what they take.
-    assert decided.effect(1.0, given={"age": 1.0}).standing["overlap"] == 1
+    assert no_overlap.effect(1.0, given={"age": 1.0}).standing["overlap"] == 1
     contrast = fitted(world(0.8)).effect(0.0, baseline=6.0)
     assert contrast.standing["overlap"] == 0 and not contrast.support[0]
 
 
-def test_whom_rows_do_not_tell_is_not_supported():
+def test_people_unlike_the_rows_have_no_support():
     first, second = world(0.8)
     first["bmi"] = 0.5 * first.age + np.random.default_rng(1).normal(size=len(first))
     model = fitted([first, second], "bmi -> dose; bmi -> psa; " + GRAPH)
@@ -89,8 +89,8 @@ def test_an_effect_goes_through_its_mediators():
     assert abs(contrast.base_values[0]) < 0.2
     assert list(contrast.to_frame()) == ["dose", "through psa", "through psv", "base value", "mean"]
     assert "through psa" in repr(contrast) and "less that at dose = -0.8" in repr(contrast)
-    own = model.explain_mediators(doses, background=studies[1][["psa", "psv"]].head(1))
-    assert own.base_values.std() < 0.2 and not np.allclose(own.values, shares.values)
+    with_background = model.explain_mediators(doses, background=studies[1][["psa", "psv"]].head(1))
+    assert with_background.base_values.std() < 0.2 and not np.allclose(with_background.values, shares.values)
     functional = model.explain_mediators(doses, game="functional")
     np.testing.assert_allclose(
         functional.values.sum(axis=1) + functional.base_values, effect.mean, rtol=1e-12
@@ -98,16 +98,18 @@ def test_an_effect_goes_through_its_mediators():
 
 
 def test_rows_are_worth_most_where_little_is_known(model):
-    worth = model.worth(0.5, baseline=-0.5)
-    assert list(worth) == ["study 1", "study 2"] and all(0 < own < 0.2 for own in worth.values())
+    study_gains = model.worth(0.5, baseline=-0.5)
+    assert list(study_gains) == ["study 1", "study 2"] and all(
+        0 < gain < 0.2 for gain in study_gains.values()
+    )
     rows = pd.DataFrame({"dose": [0.5, 40.0], "age": [0.0, 0.0]})
     near, far = model.worth(0.5, study=1, rows=rows)
     assert near > 10 * far
     assert len(model.worth(0.5, study=2, rows={"psa": [0.0, 1.0, 2.0]})) == 3
     # Of few rows each counts for more.
     first, second = world(0.8)
-    few = fitted([first, second.head(12)]).worth(0.5, baseline=-0.5)
-    assert few["study 2"] > 2 * worth["study 2"]
+    small_study = fitted([first, second.head(12)]).worth(0.5, baseline=-0.5)
+    assert small_study["study 2"] > 2 * study_gains["study 2"]
     with pytest.raises(ValueError, match="study = 3: there are studies 1 to 2"):
         model.worth(0.5, study=3)
     with pytest.raises(ValueError, match="say of which study rows are"):
@@ -124,11 +126,11 @@ def test_seeing_is_not_setting(model):
     assert seen.what == "E[volume | dose] less that at dose = 0"
     again = pickle.loads(pickle.dumps(model)).as_seen(1.0, baseline=0.0)
     assert again.mean[0] == seen.mean[0]
-    through = fitted(world(0.8), landmarks=30).as_seen(1.0, baseline=0.0)
-    assert through.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.sd[0])
+    with_landmarks = fitted(world(0.8), landmarks=30).as_seen(1.0, baseline=0.0)
+    assert with_landmarks.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.sd[0])
     with pytest.raises(ValueError, match="the effect is as it is seen"):
         fitted(
-            [own.drop(columns="age", errors="ignore") for own in world(0.8)], None, randomized=True
+            [study.drop(columns="age", errors="ignore") for study in world(0.8)], None, randomized=True
         ).as_seen(0.0)
 
 
@@ -140,7 +142,7 @@ def test_treatments_may_have_any_name():
     assert list(model.effect(0.0).to_frame())[:3] == ["treatment sd", "mean", "sd"]
 
 
-def test_published_posteriors_are_there_to_compare(model):
+def test_published_posteriors(model):
     grid = np.array([-0.5, 0.5])
     ours, landmarks = model.effect(grid), model.published(grid)
     integrals = model.published(grid, form="integrals")
@@ -154,8 +156,8 @@ def test_published_posteriors_are_there_to_compare(model):
     ]
     imp, ime = landmarks.only("study 2"), landmarks.only("study 1")
     np.testing.assert_allclose(imp.sd**2, landmarks.parts["study 2"])
-    both = landmarks.only("study 1", "study 2")
-    np.testing.assert_allclose(both.cov, imp.cov + ime.cov)
+    combined = landmarks.only("study 1", "study 2")
+    np.testing.assert_allclose(combined.cov, imp.cov + ime.cov)
     heavy = model.published(grid, measure="normal", mass=5.0, jitter=1e-4)
     assert np.isfinite(heavy.sd).all()
     contrast = model.published(0.5, baseline=-0.5)
@@ -168,20 +170,20 @@ def test_published_posteriors_are_there_to_compare(model):
         imp.sample(3)
 
 
-def test_a_page_tells_the_effect(model, tmp_path):
+def test_reports_show_the_effect(model, tmp_path):
     path = tmp_path / "effect.html"
     model.report(path)
     text = path.read_text(encoding="utf-8")
     assert "The effect of dose on volume" in text and "If all people of study 1 were treated alike" in text
     assert "adjusting for age" in text and "<script" not in text
     model.report(path, [0.0, 1.0], baseline=0.5, given={"age": 0.5}, level=0.9)
-    told = model.effect([0.0, 1.0], baseline=0.5, given={"age": 0.5})
+    effect = model.effect([0.0, 1.0], baseline=0.5, given={"age": 0.5})
     text = path.read_text(encoding="utf-8")
     assert (
         "If those with age = 0.5 were treated alike instead of with dose = 0.5" in text
         and "90 % interval" in text
     )
-    assert f"{told.mean.max():.3f}"[:4] in text and f"{told.mean.min():.3f}".replace("-", "−")[:4] in text
+    assert f"{effect.mean.max():.3f}"[:4] in text and f"{effect.mean.min():.3f}".replace("-", "−")[:4] in text
     with pytest.raises(ValueError, match=r"ends in .txt, but report writes HTML"):
         model.report(tmp_path / "effect.txt")
     with pytest.raises(ValueError, match="level"):

@@ -1,4 +1,4 @@
-"""What effects across studies refuse, by name."""
+"""Refusals of effects across studies, by name."""
 
 import warnings
 
@@ -20,12 +20,12 @@ def drugs():
     return two_drugs()
 
 
-def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **given):
-    return pytest.param(graph, change, given, words, id=words[:40])
+def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **options):
+    return pytest.param(graph, change, options, words, id=words[:40])
 
 
 @pytest.mark.parametrize(
-    ("graph", "change", "given", "words"),
+    ("graph", "change", "options", "words"),
     [
         refused("give a list of two data frames or more", change=lambda first, second: first),
         refused("studies is a list of 1: give a list of two", change=lambda first, second: [first]),
@@ -94,13 +94,13 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
         ),
     ],
 )
-def test_what_cannot_be_learnt_is_refused(graph, change, given, words):
+def test_what_cannot_be_learnt_is_refused(graph, change, options, words):
     with pytest.raises(ValueError, match=words):
-        fitted(change(*linear()), graph, **given)
+        fitted(change(*linear()), graph, **options)
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("options", "words"),
     [
         ({"given": {"bmi": 1}}, "given names bmi: the effect is averaged over age"),
         ({"given": {}}, "given names nothing"),
@@ -118,9 +118,9 @@ def test_what_cannot_be_learnt_is_refused(graph, change, given, words):
         ({"grid": [np.nan]}, "grid is nan in row 0"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(model, how, words):
+def test_what_cannot_be_asked_is_refused(model, options, words):
     with pytest.raises(ValueError, match=words):
-        model.effect(**({"grid": 0.0} | how))
+        model.effect(**({"grid": 0.0} | options))
 
 
 def test_other_refusals(model, drugs):
@@ -136,8 +136,8 @@ def test_other_refusals(model, drugs):
         model.effect(0.0).interval(95)
     with pytest.warns(UserWarning, match="b does nothing beside a: leave it out"):
         graph = "age -> a; age -> psa; b -> a; a -> psa; psa -> volume"
-        found = fitted(several(), graph, treatment=["a", "b"])
-    assert found.treatments_ == ("a",)
+        reduced = fitted(several(), graph, treatment=["a", "b"])
+    assert reduced.treatments_ == ("a",)
 
 
 @pytest.mark.parametrize("noise", [0.1, 1.0])
@@ -153,5 +153,5 @@ def test_treatments_that_covariates_all_but_decide_are_warned_of(noise):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit([first, second])
-    told = [note for note in model.warnings_ if "age, kind all but decide dose" in note]
-    assert len(told) == (noise == 0.1)
+    notes = [note for note in model.warnings_ if "age, kind all but decide dose" in note]
+    assert len(notes) == (noise == 0.1)

@@ -20,18 +20,18 @@ X = rng.normal(size=(80, 4))
 y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2])
 
 
-def coalition_values(worth, d):
-    return {mask: worth(np.array(mask, bool)) for mask in product([False, True], repeat=d)}
+def coalition_values(value, d):
+    return {mask: value(np.array(mask, bool)) for mask in product([False, True], repeat=d)}
 
 
 def shapley(values, d):
     out = np.zeros(d)
-    for mask, own in values.items():
+    for mask, mask_value in values.items():
         s = sum(mask)
         for j in range(d):
             if not mask[j]:
                 joined = (*mask[:j], True, *mask[j + 1 :])
-                out[j] += factorial(s) * factorial(d - 1 - s) / factorial(d) * (values[joined] - own)
+                out[j] += factorial(s) * factorial(d - 1 - s) / factorial(d) * (values[joined] - mask_value)
     return out
 
 
@@ -40,26 +40,28 @@ def test_indices_of_small_tables_are_those_of_enumeration():
     grid = np.array(list(product(*rows.T)))
     f = model.predict(grid).reshape(4, 4, 4, 4)
 
-    def worth(mask):
+    def value(mask):
         mean = f.mean(axis=tuple(np.flatnonzero(~mask))) if not mask.all() else f
         return mean.var()
 
-    values = coalition_values(worth, 4)
-    found = riesz.sobol_indices(model, rows)
-    assert np.isclose(found.variance, f.var(), rtol=1e-10)
-    assert np.allclose(found.shapley_effects * f.var(), shapley(values, 4), atol=1e-10)
-    assert np.allclose(found.first_order * f.var(), [worth(np.arange(4) == j) for j in range(4)], atol=1e-10)
+    values = coalition_values(value, 4)
+    indices = riesz.sobol_indices(model, rows)
+    assert np.isclose(indices.variance, f.var(), rtol=1e-10)
+    assert np.allclose(indices.shapley_effects * f.var(), shapley(values, 4), atol=1e-10)
     assert np.allclose(
-        found.total_order * f.var(), [f.var() - worth(np.arange(4) != j) for j in range(4)], atol=1e-10
+        indices.first_order * f.var(), [value(np.arange(4) == j) for j in range(4)], atol=1e-10
     )
-    assert found.bound < 1e-9 and found.explanation.certificate.holds
-    assert list(found.to_frame().columns) == ["first_order", "shapley_effect", "total_order"]
+    assert np.allclose(
+        indices.total_order * f.var(), [f.var() - value(np.arange(4) != j) for j in range(4)], atol=1e-10
+    )
+    assert indices.bound < 1e-9 and indices.explanation.certificate.holds
+    assert list(indices.to_frame().columns) == ["first_order", "shapley_effect", "total_order"]
 
 
 def test_indices_are_within_the_error_of_pick_freeze():
     """Saltelli's and Jansen's estimators, as in SALib, from the same marginals."""
     model = riesz.KernelRidge(kernel=RBF(1.0), alpha=1e-2).fit(X, y)
-    found = riesz.sobol_indices(model, X)
+    indices = riesz.sobol_indices(model, X)
     draws, n = np.random.default_rng(1), 20_000
     pick = lambda: np.column_stack([draws.choice(X[:, j], n) for j in range(4)])
     a, b = pick(), pick()
@@ -70,14 +72,14 @@ def test_indices_are_within_the_error_of_pick_freeze():
         ab[:, j] = b[:, j]
         fab = model.predict(ab)
         first, total = (fb - shift) * (fab - fa), 0.5 * (fa - fab) ** 2
-        for terms, share in [(first, found.first_order[j]), (total, found.total_order[j])]:
+        for terms, share in [(first, indices.first_order[j]), (total, indices.total_order[j])]:
             error = terms.std() / np.sqrt(n)
-            assert abs(terms.mean() - share * found.variance) < 4.5 * error
+            assert abs(terms.mean() - share * indices.variance) < 4.5 * error
 
 
 def test_pipelines_groups_outputs_and_frames():
     frame = pd.DataFrame(X * [1, 10, 1, 5] + 3, columns=list("abcd"))
-    both = np.column_stack([y, -2 * y])
+    targets = np.column_stack([y, -2 * y])
     plain = riesz.sobol_indices(
         SVR(C=10).fit(StandardScaler().fit_transform(frame), y), StandardScaler().fit_transform(frame)
     )
@@ -88,7 +90,7 @@ def test_pipelines_groups_outputs_and_frames():
         make_pipeline(StandardScaler(), SVR(C=10)).fit(frame, y), frame, groups={"ab": ["a", "b"]}
     )
     assert grouped.feature_names == ["ab", "c", "d"] and np.isclose(grouped.shapley_effects.sum(), 1.0)
-    two = riesz.sobol_indices(riesz.KernelRidge(kernel=RBF(1.0)).fit(X, both), X)
+    two = riesz.sobol_indices(riesz.KernelRidge(kernel=RBF(1.0)).fit(X, targets), X)
     assert two.first_order.shape == (4, 2) and np.allclose(two.variance[1], 4 * two.variance[0])
     assert np.allclose(two.first_order[:, 0], two.first_order[:, 1], atol=1e-9)
 
@@ -99,26 +101,26 @@ def test_expected_indices_are_means_over_draws():
     rows = X[30:34, :2]
     grid = np.array(list(product(*rows.T)))
     draws = model.sample_y(grid, n_samples=4000, random_state=0).reshape(4, 4, -1)
-    found = riesz.sobol_indices(model, rows, posterior=True)
+    indices = riesz.sobol_indices(model, rows, posterior=True)
     mean = riesz.sobol_indices(model, rows)
-    assert found.variance > mean.variance
+    assert indices.variance > mean.variance
     total = draws.var(axis=(0, 1))
     first = draws.mean(axis=1).var(axis=0), draws.mean(axis=0).var(axis=0)
-    for terms, value in [(total, found.variance), *zip(first, found.first_order * found.variance)]:
+    for terms, value in [(total, indices.variance), *zip(first, indices.first_order * indices.variance)]:
         assert abs(terms.mean() - value) < 4.5 * terms.std() / np.sqrt(4000)
 
 
-def test_draws_say_how_sure_indices_are():
+def test_intervals_of_indices_are_quantiles_of_draws():
     axis = np.arange(5.0)
     grid = np.array(list(product(axis, axis)))
     model = riesz.GaussianProcessRegressor(kernel=RBF(1.5), alpha=0.3, optimizer=None).fit(grid, y[:25])
-    found = riesz.sobol_indices(model, grid, posterior=True, draws=500)
-    assert found.draws["first_order"].shape == (500, 2) and found.draws["variance"].shape == (500,)
-    own = model.sample_y(grid, n_samples=4000, random_state=3).reshape(5, 5, -1)
-    share = own.mean(axis=1).var(axis=0) / own.var(axis=(0, 1))
+    indices = riesz.sobol_indices(model, grid, posterior=True, draws=500)
+    assert indices.draws["first_order"].shape == (500, 2) and indices.draws["variance"].shape == (500,)
+    samples = model.sample_y(grid, n_samples=4000, random_state=3).reshape(5, 5, -1)
+    share = samples.mean(axis=1).var(axis=0) / samples.var(axis=(0, 1))
     for level, (low, high) in [
-        (0.5, found.interval(0.5)["first_order"]),
-        (0.9, found.interval(0.9)["first_order"]),
+        (0.5, indices.interval(0.5)["first_order"]),
+        (0.9, indices.interval(0.9)["first_order"]),
     ]:
         inside = ((share > low[0]) & (share < high[0])).mean()
         assert abs(inside - level) < 4.5 * np.sqrt(level * (1 - level) / 500 * 2)
@@ -136,16 +138,16 @@ def test_draws_say_how_sure_indices_are():
 def test_sage_values_are_those_of_the_definition():
     model, rows, background, labels = SVR(C=10).fit(X[:50], y[:50]), X[50:70], X[:7], y[50:70]
 
-    def worth(mask):
+    def value(mask):
         mixed = np.where(mask, rows[:, None], background[None])
         mean = model.predict(mixed.reshape(-1, 4)).reshape(20, 7).mean(axis=1)
         return -np.mean((labels - mean) ** 2)
 
-    found = riesz.sage_values(model, rows, labels, background)
-    assert np.allclose(found.values, shapley(coalition_values(worth, 4), 4), atol=1e-10)
-    assert found.sampling_error is None and found.coalitions == 16 and found.std_error.shape == (4,)
-    assert np.isclose(found.values.sum(), found.base_loss - found.loss)
-    assert found.to_frame().index[0] == found.feature_names[found.values.argmax()]
+    sage = riesz.sage_values(model, rows, labels, background)
+    assert np.allclose(sage.values, shapley(coalition_values(value, 4), 4), atol=1e-10)
+    assert sage.sampling_error is None and sage.coalitions == 16 and sage.std_error.shape == (4,)
+    assert np.isclose(sage.values.sum(), sage.base_loss - sage.loss)
+    assert sage.to_frame().index[0] == sage.feature_names[sage.values.argmax()]
 
 
 def test_sage_values_of_classes():
@@ -154,36 +156,36 @@ def test_sage_values_of_classes():
     rows, truth = X[40:60], labels[40:60]
     place = [list(model.classes_).index(label) for label in truth]
 
-    def worth(mask):
+    def value(mask):
         mixed = np.where(mask, rows[:, None], background[None])
         mean = model.predict_proba(mixed.reshape(-1, 4)).reshape(20, 5, 2).mean(axis=1)
         return np.mean(np.log(mean[np.arange(20), place]))
 
-    found = riesz.sage_values(model, rows, truth, background)
-    assert found.measure == "log loss"
-    assert np.allclose(found.values, shapley(coalition_values(worth, 4), 4), atol=1e-8)
+    sage = riesz.sage_values(model, rows, truth, background)
+    assert sage.measure == "log loss"
+    assert np.allclose(sage.values, shapley(coalition_values(value, 4), 4), atol=1e-8)
     with pytest.raises(ValueError, match="classes are: high, low"):
         riesz.sage_values(model, rows, ["middle"] * 20, background)
 
 
 def test_importance_and_its_bars():
     explanation = riesz.Explainer(SVR(C=10).fit(X, y), X[:20])(X)
-    found = explanation.importance()
-    frame = pd.DataFrame(found)
+    importance = explanation.importance()
+    frame = pd.DataFrame(importance)
     sizes = np.abs(explanation.values)
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
-    assert list(found["feature"]) == [explanation.feature_names[k] for k in order]
-    assert np.allclose(found["mean_abs"], sizes.mean(axis=0)[order])
-    assert np.allclose(found["std_error"], sizes.std(axis=0, ddof=1)[order] / np.sqrt(80))
-    assert np.allclose(found["q95"], np.quantile(sizes, 0.95, axis=0)[order])
+    assert list(importance["feature"]) == [explanation.feature_names[k] for k in order]
+    assert np.allclose(importance["mean_abs"], sizes.mean(axis=0)[order])
+    assert np.allclose(importance["std_error"], sizes.std(axis=0, ddof=1)[order] / np.sqrt(80))
+    assert np.allclose(importance["q95"], np.quantile(sizes, 0.95, axis=0)[order])
     from scipy import stats
 
-    low, high = stats.t.interval(0.9, 79, found["mean_abs"], found["std_error"])
+    low, high = stats.t.interval(0.9, 79, importance["mean_abs"], importance["std_error"])
     narrow = explanation.importance(0.9)
     assert np.allclose(narrow["high"], high) and np.allclose(narrow["low"], np.maximum(low, 0.0))
     gap = sizes[:, order[0]] - sizes[:, order[1]]
     z = gap.mean() / (gap.std(ddof=1) / np.sqrt(80))
-    assert np.isclose(found["in_order"][0], stats.norm.cdf(z)) and np.isnan(found["in_order"][-1])
+    assert np.isclose(importance["in_order"][0], stats.norm.cdf(z)) and np.isnan(importance["in_order"][-1])
     assert len(frame) == 4
     assert np.isnan(explanation[:1].importance()["std_error"]).all()
     pytest.importorskip("matplotlib")
@@ -215,14 +217,14 @@ def test_components_sum_up_and_have_the_variances_of_sobol_indices():
     sets = [["a"], ["b"], ["c"], ["a", "b"], ["a", "c"], ["b", "c"], ["a", "b", "c"]]
     parts = [anova.component(features, frame).values for features in sets]
     assert np.allclose(anova.mean + np.sum(parts, axis=0), model.predict(frame), atol=1e-9)
-    found = riesz.sobol_indices(model, frame)
-    for features, part, share in zip(sets, parts, found.first_order):
-        assert abs(part.mean()) < 1e-10 and np.isclose(part.var(), share * found.variance), features
+    indices = riesz.sobol_indices(model, frame)
+    for features, part, share in zip(sets, parts, indices.first_order):
+        assert abs(part.mean()) < 1e-10 and np.isclose(part.var(), share * indices.variance), features
     curve, surface = anova.component("b"), anova.component(["c", "a"])
     assert curve.values.shape == (101,) and curve.sd is None
     assert surface.features == ["a", "c"] and surface.values.shape == (41, 41)
-    at = pd.DataFrame({"a": surface.places[0][[7]], "b": 0.0, "c": surface.places[1][[30]]})
-    assert np.isclose(anova.component(["a", "c"], at).values[0], surface.values[7, 30])
+    place = pd.DataFrame({"a": surface.places[0][[7]], "b": 0.0, "c": surface.places[1][[30]]})
+    assert np.isclose(anova.component(["a", "c"], place).values[0], surface.values[7, 30])
     # A group keeps its joint distribution.
     grouped = riesz.functional_anova(model, frame, groups={"ab": ["a", "b"]}).component("ab", frame).values
     joint = np.array([model.predict(frame.assign(a=row.a, b=row.b)).mean() for row in frame.itertuples()])
@@ -233,14 +235,14 @@ def test_components_of_a_process_have_bands():
     model = riesz.GaussianProcessRegressor(kernel=RBF(1.0), alpha=0.3, optimizer=None).fit(X[:40, :2], y[:40])
     rows = X[40:50, :2]
     anova, row = riesz.functional_anova(model, rows), np.array([[0.3, -0.4]])
-    found = anova.component(0, row)
+    component = anova.component(0, row)
     # The component is a mean over the other column's values less one over both.
-    own = np.column_stack([np.full(10, 0.3), rows[:, 1]])
-    both = np.array(list(product(rows[:, 0], rows[:, 1])))
+    fixed_rows = np.column_stack([np.full(10, 0.3), rows[:, 1]])
+    grid = np.array(list(product(rows[:, 0], rows[:, 1])))
     weights = np.concatenate([np.full(10, 0.1), np.full(100, -0.01)])
-    mean, covariance = model.predict(np.concatenate([own, both]), return_cov=True)
-    assert np.isclose(found.values[0], weights @ mean)
-    assert np.isclose(found.sd[0], np.sqrt(weights @ covariance @ weights), rtol=1e-6)
+    mean, covariance = model.predict(np.concatenate([fixed_rows, grid]), return_cov=True)
+    assert np.isclose(component.values[0], weights @ mean)
+    assert np.isclose(component.sd[0], np.sqrt(weights @ covariance @ weights), rtol=1e-6)
     pytest.importorskip("matplotlib")
     assert anova.component(1).plot() is not None and anova.component([0, 1]).plot() is not None
     with pytest.raises(ValueError, match="no feature"):
@@ -252,19 +254,19 @@ def test_components_of_a_process_have_bands():
 def test_places_of_whole_numbers_lie_between_them():
     X = np.arange(80.0).reshape(40, 2)
     model = riesz.KernelRidge(kernel=RBF(20.0)).fit(X, X[:, 0])
-    whole = riesz.functional_anova(model, X.astype(int)).component(0)
-    assert np.array_equal(whole.values, riesz.functional_anova(model, X).component(0).values)
+    from_integers = riesz.functional_anova(model, X.astype(int)).component(0)
+    assert np.array_equal(from_integers.values, riesz.functional_anova(model, X).component(0).values)
 
 
-def test_posteriors_of_others_are_taken():
+def test_posteriors_of_scikit_learn_are_taken():
     """A smooth process: coefficients of what it hardly knows must not drown a draw."""
     model = GaussianProcessRegressor(SklearnRBF(2.0), alpha=0.01, optimizer=None).fit(X[:, :2], y)
     assert riesz.functional_anova(model, X[:, :2]).component(0).sd is not None
-    found = riesz.sobol_indices(model, X[:, :2], posterior=True, draws=200)
-    mean = found.draws["variance"].mean()
-    spread = found.draws["variance"].std() / np.sqrt(200)
-    assert abs(mean - found.variance) < 4 * spread
-    for low, high in found.interval().values():
+    indices = riesz.sobol_indices(model, X[:, :2], posterior=True, draws=200)
+    mean = indices.draws["variance"].mean()
+    standard_error = indices.draws["variance"].std() / np.sqrt(200)
+    assert abs(mean - indices.variance) < 4 * standard_error
+    for low, high in indices.interval().values():
         assert np.isfinite(low).all() and np.isfinite(high).all()
 
 

@@ -81,7 +81,7 @@ def test_covariances_are_those_of_the_process(data):
     """With two features, φ_0 - φ_1 is what the first alone is worth less the second."""
     X, y = data[0][:, :2], data[1]
     model = Process(X, y, settled(gk.ScaleKernel(gk.RBFKernel(ard_num_dims=2)))).double()
-    found = riesz.Explainer(model, X[:6], covariance=True)(X[20:22])
+    explanation = riesz.Explainer(model, X[:6], covariance=True)(X[20:22])
     model.eval()
     for i, x in enumerate(X[20:22]):
         first, second = X[:6].copy(), X[:6].copy()
@@ -90,7 +90,7 @@ def test_covariances_are_those_of_the_process(data):
             joint = model(torch.as_tensor(np.vstack([first, second]))).covariance_matrix.numpy()
         weights = np.repeat([1 / 6, -1 / 6], 6)
         apart = np.array([1.0, -1.0])
-        assert apart @ found.covariance[i] @ apart == pytest.approx(weights @ joint @ weights, rel=1e-6)
+        assert apart @ explanation.covariance[i] @ apart == pytest.approx(weights @ joint @ weights, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -100,10 +100,10 @@ def test_noise_and_single_precision(data):
     noise = torch.linspace(0.1, 0.5, len(y))
     likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(noise)
     model = Process(X32, y32, gk.ScaleKernel(gk.RBFKernel()), gpytorch.means.ZeroMean(), likelihood)
-    found = riesz.Explainer(model)(X32[:4]).predictions
+    predictions = riesz.Explainer(model)(X32[:4]).predictions
     model.eval()
     with torch.no_grad():
-        np.testing.assert_allclose(found, model(torch.as_tensor(X32[:4])).mean.numpy(), atol=1e-4)
+        np.testing.assert_allclose(predictions, model(torch.as_tensor(X32[:4])).mean.numpy(), atol=1e-4)
 
 
 def mean_of(model):

@@ -29,12 +29,12 @@ def test_probabilities_of_duels(seed, ties):
     model = riesz.PreferenceClassifier("nested", ties=ties, optimizer=None, kernel=RBF([1.0, 1.0]))
     model.fit(items, duels, outcome=outcome)
     left, right = items.loc[duels[:, 0]], items.loc[duels[:, 1]]
-    chance = model.predict_proba(left, right)
+    probabilities = model.predict_proba(left, right)
     g, sd = model.decision_function(left, right, return_std=True)
     for i, duel in enumerate(model.explain(left, right).duels):
         inside(duel.probability, *duel.interval)
-        assert duel.probability == pytest.approx(chance[i, 1])
-        assert (duel.tie is None) if ties == "half" else duel.tie == pytest.approx(chance[i, 2])
+        assert duel.probability == pytest.approx(probabilities[i, 1])
+        assert (duel.tie is None) if ties == "half" else duel.tie == pytest.approx(probabilities[i, 2])
         ends = 1 / (1 + np.exp(-(g[i] - model.margin_ + np.array([-1.96, 1.96]) * sd[i])))
         assert duel.interval == pytest.approx(ends, abs=1e-4)
 
@@ -44,13 +44,13 @@ def test_rankings(draws):
     items, duels, outcome = duels_among(8, 1)
     process = riesz.PreferenceClassifier("nested", optimizer=None).fit(items, duels, outcome=outcome)
     abilities = riesz.PreferenceClassifier("bradley_terry", ridge=1.0).fit(None, duels, outcome=outcome)
-    for found in (
+    for ranking in (
         rankability(process, items, n_draws=draws, random_state=0),
         rankability(abilities, n_draws=draws),
     ):
-        inside(found.utility, *found.utility_interval.T)
-        inside(found.rank, *found.rank_interval.T)
-        low, middle, high = found.cyclic_share_interval
+        inside(ranking.utility, *ranking.utility_interval.T)
+        inside(ranking.rank, *ranking.rank_interval.T)
+        low, middle, high = ranking.cyclic_share_interval
         inside(middle, low, high)
 
 
@@ -60,9 +60,9 @@ def test_values_importance_and_shares_of_variance(seed):
     X = rng.normal(size=(25, 3))
     y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=25)
     model = riesz.GaussianProcessRegressor(RBF([1.0, 1.0, 1.0]), optimizer=None).fit(X, y)
-    found = riesz.Explainer(model, X, covariance=True)(X[:6])
-    inside(found.values, *found.interval())
-    table = found.importance()
+    explanation = riesz.Explainer(model, X, covariance=True)(X[:6])
+    inside(explanation.values, *explanation.interval())
+    table = explanation.importance()
     inside(table["mean_abs"], table["low"], table["high"])
     sobol = riesz.sobol_indices(model, X, posterior=True, draws=3)
     for name, (low, high) in sobol.interval().items():
@@ -78,6 +78,6 @@ def test_effects(draws):
     graph = "age -> dose; age -> y; dose -> y"
     effect = riesz.CausalEffect(graph, treatment="dose", outcome="y", draws=draws, random_state=0).fit(table)
     doses = np.linspace(-2, 2, 5)
-    for found in (effect.effect(doses), effect.effect(doses, baseline=0.0)):
-        inside(found.mean, *found.interval())
-        inside(found.mean, *found.interval(draws=30, random_state=0))
+    for estimate in (effect.effect(doses), effect.effect(doses, baseline=0.0)):
+        inside(estimate.mean, *estimate.interval())
+        inside(estimate.mean, *estimate.interval(draws=30, random_state=0))

@@ -15,26 +15,26 @@ NAMES = ["a", "b", "c"]
 
 def test_every_kind_has_its_class():
     known = {name for name in kernels.__all__ if name not in ("Kernel", "Sum", "Product", "Constant")}
-    assert {own for _, own, _ in KINDS} == known
+    assert {class_name for _, class_name, _ in KINDS} == known
 
 
-@pytest.mark.parametrize(("kind", "own", "arguments"), KINDS)
-def test_names_and_defaults_are_the_registrys(kind, own, arguments):
+@pytest.mark.parametrize(("kind", "class_name", "arguments"), KINDS)
+def test_names_and_defaults_are_the_registrys(kind, class_name, arguments):
     of_class = {
         f.name: f.default
-        for f in dataclasses.fields(getattr(kernels, own))
+        for f in dataclasses.fields(getattr(kernels, class_name))
         if f.name not in ("nu", "columns")
     }
     assert of_class == {python: default for _, python, default in arguments if python}
 
 
-@pytest.mark.parametrize(("kind", "own", "arguments"), KINDS)
-def test_kernels_come_back_from_json(kind, own, arguments):
-    nu = {"nu": {"matern32": 1.5, "matern52": 2.5}[kind]} if own == "Matern" else {}
-    given = {python: True if name == "isotropic" else 1 for name, python, _ in arguments if python}
-    for arguments in ({}, given):
+@pytest.mark.parametrize(("kind", "class_name", "arguments"), KINDS)
+def test_kernels_come_back_from_json(kind, class_name, arguments):
+    nu = {"nu": {"matern32": 1.5, "matern52": 2.5}[kind]} if class_name == "Matern" else {}
+    keywords = {python: True if name == "isotropic" else 1 for name, python, _ in arguments if python}
+    for arguments in ({}, keywords):
         for columns in (None, ["b"]):
-            kernel = getattr(kernels, own)(**arguments, **nu, columns=columns)
+            kernel = getattr(kernels, class_name)(**arguments, **nu, columns=columns)
             text = kernel._to_json(NAMES)
             assert kernels._from_json(text, NAMES)._to_json(NAMES) == text
             # A file has one factor a column for kinds that read one.

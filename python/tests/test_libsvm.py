@@ -18,28 +18,36 @@ CASES = json.loads((FILES / "files.json").read_text())["cases"]
 PROBABLE = [case for case in CASES if "probabilities" in case]
 
 
-def load(case, **how):
+def load(case, **options):
     ranges = {"scale": FILES / case["range"]} if "range" in case else {}
     x = np.array(case["x"])
     return riesz.Expansion.load(
-        FILES / case["file"], **({} if "columns" in how else {"n_features": x.shape[1]}), **ranges, **how
+        FILES / case["file"],
+        **({} if "columns" in options else {"n_features": x.shape[1]}),
+        **ranges,
+        **options,
     ), x
 
 
 def enumerated(f, row, background):
     """Shapley values of one row by all coalitions."""
     d = len(row)
-    worth = {}
+    coalition_values = {}
     for size in range(d + 1):
         for present in combinations(range(d), size):
             mixed = background.copy()
             mixed[:, present] = row[list(present)]
-            worth[present] = np.asarray(f(mixed)).mean(axis=0)
+            coalition_values[present] = np.asarray(f(mixed)).mean(axis=0)
     values = []
     for j in range(d):
-        others = [s for s in worth if j not in s]
-        weights = [factorial(len(s)) * factorial(d - len(s) - 1) / factorial(d) for s in others]
-        values.append(sum(w * (worth[tuple(sorted((*s, j)))] - worth[s]) for w, s in zip(weights, others)))
+        coalitions = [s for s in coalition_values if j not in s]
+        weights = [factorial(len(s)) * factorial(d - len(s) - 1) / factorial(d) for s in coalitions]
+        values.append(
+            sum(
+                w * (coalition_values[tuple(sorted((*s, j)))] - coalition_values[s])
+                for w, s in zip(weights, coalitions)
+            )
+        )
     return np.array(values)
 
 
@@ -58,17 +66,17 @@ def test_probabilities_are_libsvms_and_explained(case):
     order = [case["labels"].index(name) for name in model.classes]
     np.testing.assert_allclose(model.predict_proba(x), np.array(case["probabilities"])[:, order], atol=1e-12)
     shown = (lambda rows: model.predict_proba(rows)[:, 1]) if len(order) == 2 else model.predict_proba
-    found = riesz.Explainer(model, x[3:], probabilities=True)(x[:2])
-    assert found.exactness == "exact"
-    np.testing.assert_allclose(found.values[0], enumerated(shown, x[0], x[3:]), atol=1e-12)
+    explanation = riesz.Explainer(model, x[3:], probabilities=True)(x[:2])
+    assert explanation.exactness == "exact"
+    np.testing.assert_allclose(explanation.values[0], enumerated(shown, x[0], x[3:]), atol=1e-12)
 
 
 def test_sigmoid_models_are_explained_by_their_predictions():
     model, x = load(next(case for case in CASES if case["file"] == "sigmoid.model"))
     explainer = riesz.Explainer(model, x[3:], permutations=9)
-    found = explainer(x[:2])
+    explanation = explainer(x[:2])
     assert explainer.exactness == "exact"
-    np.testing.assert_allclose(found.values[0], enumerated(model.predict, x[0], x[3:]), atol=1e-12)
+    np.testing.assert_allclose(explanation.values[0], enumerated(model.predict, x[0], x[3:]), atol=1e-12)
 
 
 def test_probabilities_of_sigmoid_models_are_those_of_the_model(tmp_path):
@@ -78,9 +86,11 @@ def test_probabilities_of_sigmoid_models_are_those_of_the_model(tmp_path):
     np.testing.assert_allclose(
         model.predict_proba(x)[:, 1], 1 / (1 + np.exp(-1.5 * model.predict(x) + 0.1)), atol=1e-14
     )
-    found = riesz.Explainer(model, x[3:], probabilities=True, permutations=9)(x[:2])
+    explanation = riesz.Explainer(model, x[3:], probabilities=True, permutations=9)(x[:2])
     np.testing.assert_allclose(
-        found.values[0], enumerated(lambda rows: model.predict_proba(rows)[:, 1], x[0], x[3:]), atol=1e-12
+        explanation.values[0],
+        enumerated(lambda rows: model.predict_proba(rows)[:, 1], x[0], x[3:]),
+        atol=1e-12,
     )
 
 
@@ -100,7 +110,7 @@ def test_features_have_names_and_units():
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array])
-def test_sparse_rows_are_dense_ones(kind, monkeypatch):
+def test_sparse_rows_give_the_values_of_dense_rows(kind, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5)) * (rng.random((60, 5)) < 0.4)
     y, label = X @ rng.normal(size=5), (X[:, 0] + X[:, 1] > 0.1).astype(int)
@@ -117,8 +127,8 @@ def test_sparse_rows_are_dense_ones(kind, monkeypatch):
         np.testing.assert_array_equal(model.predict(rows), other.predict(X))
         np.testing.assert_array_equal(model.expansion_.predict(rows), other.expansion_.predict(X))
         background = rows.tocsr()[:10]
-        found = riesz.Explainer(model, background)(rows.tocsr()[:5])
-        np.testing.assert_array_equal(found.values, riesz.Explainer(other, X[:10])(X[:5]).values)
+        explanation = riesz.Explainer(model, background)(rows.tocsr()[:5])
+        np.testing.assert_array_equal(explanation.values, riesz.Explainer(other, X[:10])(X[:5]).values)
     np.testing.assert_array_equal(model.predict_proba(rows), other.predict_proba(X))
     monkeypatch.setattr(_validation, "MAX_DENSE_BYTES", 100)
     with pytest.raises(ValueError, match="X is a sparse matrix of 60 rows and 5 columns, which take"):

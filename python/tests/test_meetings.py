@@ -1,5 +1,5 @@
-"""What duels have besides two items: who is at home, names, contexts, users, ties, bags. The formulas are
-tested in Rust."""
+"""Further inputs of duels: the side at home, names, contexts, users, ties, bags. The formulas are tested in
+Rust."""
 
 import pickle
 
@@ -15,34 +15,36 @@ COUNT = 160
 ITEMS = pd.DataFrame(
     rng.normal(size=(20, 2)), columns=["power", "weight"], index=[f"item {i}" for i in range(20)]
 )
-LEFT, RIGHT = (both := rng.integers(20, size=(2, 400)))[:, both[0] != both[1]][:, :COUNT]
+LEFT, RIGHT = (index_pairs := rng.integers(20, size=(2, 400)))[:, index_pairs[0] != index_pairs[1]][:, :COUNT]
 DUELS = ITEMS.index.to_numpy()[np.column_stack([LEFT, RIGHT])]
 GROUND = rng.choice(["clay", "grass"], COUNT)
 HOME = rng.choice(["left", "right", "none"], COUNT)
-WORTH = 2 * (ITEMS.power.to_numpy()[LEFT] - ITEMS.power.to_numpy()[RIGHT]) * np.where(GROUND == "clay", 1, -1)
-LOG_ODDS = WORTH + 1.2 * ((HOME == "left").astype(float) - (HOME == "right"))
+POWER_LOG_ODDS = (
+    2 * (ITEMS.power.to_numpy()[LEFT] - ITEMS.power.to_numpy()[RIGHT]) * np.where(GROUND == "clay", 1, -1)
+)
+LOG_ODDS = POWER_LOG_ODDS + 1.2 * ((HOME == "left").astype(float) - (HOME == "right"))
 WON = (rng.random(COUNT) < 1 / (1 + np.exp(-LOG_ODDS))).astype(float)
 CONTEXTS = pd.DataFrame({"ground": GROUND, "heat": rng.uniform(10, 30, COUNT)})
 LEFT_ROWS, RIGHT_ROWS = ITEMS.iloc[:5], ITEMS.iloc[5:10]
 
 
-def fitted(model="utility", duels=DUELS, items=ITEMS, outcome=WON, own=None, **circumstances):
-    how = {"kernel": RBF([2.0, 2.0]), "optimizer": None, **(own or {})}
-    return riesz.PreferenceClassifier(model, **how).fit(items, duels, outcome=outcome, **circumstances)
+def fitted(model="utility", duels=DUELS, items=ITEMS, outcome=WON, settings=None, **circumstances):
+    options = {"kernel": RBF([2.0, 2.0]), "optimizer": None, **(settings or {})}
+    return riesz.PreferenceClassifier(model, **options).fit(items, duels, outcome=outcome, **circumstances)
 
 
-def test_who_is_at_home():
+def test_home_advantage():
     model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, home=HOME)
     assert model.home_advantage_ > 0.1 and model.ability_ == 0.0
-    home, away, nobody = (
+    home, away, neutral = (
         model.decision_function(LEFT_ROWS, RIGHT_ROWS, home=side) for side in ("left", "right", None)
     )
     # A utility: the same for all pairs, and nothing where nobody is at home.
-    np.testing.assert_allclose(home - nobody, nobody - away, rtol=1e-9)
-    np.testing.assert_allclose(home - nobody, (home - nobody)[0], rtol=1e-9)
+    np.testing.assert_allclose(home - neutral, neutral - away, rtol=1e-9)
+    np.testing.assert_allclose(home - neutral, (home - neutral)[0], rtol=1e-9)
     assert home[0] > away[0]
-    turned = model.decision_function(RIGHT_ROWS, LEFT_ROWS, home=["right"] * 5)
-    np.testing.assert_allclose(turned, -home, rtol=1e-9)
+    mirrored = model.decision_function(RIGHT_ROWS, LEFT_ROWS, home=["right"] * 5)
+    np.testing.assert_allclose(mirrored, -home, rtol=1e-9)
     assert model.groups_["home"] == ["left_home", "right_home"]
     # The same item at home and away is no duel of two alike.
     assert model.superiority(LEFT_ROWS[:1], LEFT_ROWS[:1], home="left") > 0.5
@@ -50,19 +52,21 @@ def test_who_is_at_home():
 
 
 def test_names_have_abilities():
-    same = ITEMS.assign(power=0.0, weight=0.0)
-    worth = rng.normal(scale=2, size=20)
-    won = (rng.random(COUNT) < 1 / (1 + np.exp(worth[RIGHT] - worth[LEFT]))).astype(float)
-    model = riesz.PreferenceClassifier("utility", ability=True).fit(same, DUELS, outcome=won)
+    equal_items = ITEMS.assign(power=0.0, weight=0.0)
+    abilities = rng.normal(scale=2, size=20)
+    won = (rng.random(COUNT) < 1 / (1 + np.exp(abilities[RIGHT] - abilities[LEFT]))).astype(float)
+    model = riesz.PreferenceClassifier("utility", ability=True).fit(equal_items, DUELS, outcome=won)
     assert model.ability_ > 0.1
-    best, worst = same.iloc[[worth.argmax()]], same.iloc[[worth.argmin()]]
+    best, worst = equal_items.iloc[[abilities.argmax()]], equal_items.iloc[[abilities.argmin()]]
     assert model.predict_proba(best, worst)[0, 1] > 0.7
     np.testing.assert_array_equal(
         model.predict_proba(best, worst),
         model.predict_proba(best.to_numpy(), worst.to_numpy(), ids=(best.index, worst.index)),
     )
     # Whoever is not known has the prior's ability, also against another who is not known.
-    mean, sd = model.decision_function(same[:1], same[:1], return_std=True, ids=(["new"], ["other"]))
+    mean, sd = model.decision_function(
+        equal_items[:1], equal_items[:1], return_std=True, ids=(["new"], ["other"])
+    )
     np.testing.assert_allclose([mean[0], sd[0] ** 2], [0, 2 * model.ability_], atol=1e-9)
     with pytest.raises(ValueError, match="say who they are"):
         model.predict(best.to_numpy(), worst.to_numpy())
@@ -71,11 +75,11 @@ def test_names_have_abilities():
         plain.predict(LEFT_ROWS, RIGHT_ROWS, ids=(["a"], ["b"]))
 
 
-def test_contexts_turn_duels_around():
+def test_contexts_reverse_outcomes():
     model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON, contexts=CONTEXTS)
-    without = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON)
-    assert model.log_marginal_likelihood_value_ > without.log_marginal_likelihood_value_ + 5
-    assert 0 < model.shared_ < 1 and without.shared_ == 1
+    context_free = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=WON)
+    assert model.log_marginal_likelihood_value_ > context_free.log_marginal_likelihood_value_ + 5
+    assert 0 < model.shared_ < 1 and context_free.shared_ == 1
     strong, weak = ITEMS.sort_values("power").iloc[[-1]], ITEMS.sort_values("power").iloc[[0]]
     clay, grass = (pd.DataFrame({"ground": [ground], "heat": [20.0]}) for ground in ("clay", "grass"))
     assert model.predict(strong, weak, contexts=clay) == "left"
@@ -88,22 +92,22 @@ def test_contexts_turn_duels_around():
         again.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass),
         model.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=grass),
     )
-    found = riesz.Explainer(model.expansion_, model.rows(ITEMS, ITEMS, contexts=clay), groups=model.groups_)(
-        rows
-    )
+    explanation = riesz.Explainer(
+        model.expansion_, model.rows(ITEMS, ITEMS, contexts=clay), groups=model.groups_
+    )(rows)
     np.testing.assert_allclose(
-        found.values.sum(axis=1) + found.base_values, model.expansion_.predict(rows), atol=1e-9
+        explanation.values.sum(axis=1) + explanation.base_values, model.expansion_.predict(rows), atol=1e-9
     )
 
 
-def test_a_kernel_of_contexts_is_taken_as_it_is():
+def test_context_kernels_are_kept_as_they_are():
     heat = CONTEXTS[["heat"]]
-    apart = fitted(own={"context_kernel": RBF(1e-3)}, contexts=heat)
-    alike = fitted(own={"context_kernel": RBF(1e9)}, contexts=heat.to_numpy())
+    apart = fitted(settings={"context_kernel": RBF(1e-3)}, contexts=heat)
+    pooled = fitted(settings={"context_kernel": RBF(1e9)}, contexts=heat.to_numpy())
     plain = fitted()
     assert apart.shared_ == 0.0
     np.testing.assert_allclose(
-        alike.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=20.0),
+        pooled.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=20.0),
         plain.decision_function(LEFT_ROWS, RIGHT_ROWS),
         rtol=1e-6,
     )
@@ -111,43 +115,47 @@ def test_a_kernel_of_contexts_is_taken_as_it_is():
     np.testing.assert_allclose(apart.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=[5.0]), 0, atol=1e-9)
 
 
-def test_users_share_what_they_share():
+def test_users_have_preferences_in_common():
     users = rng.choice(["ann", "bob"], COUNT)
     sign = np.where(users == "ann", 1, -1)
     won = (sign * (ITEMS.weight.to_numpy()[LEFT] - ITEMS.weight.to_numpy()[RIGHT]) > 0).astype(float)
     model = riesz.PreferenceClassifier("utility").fit(ITEMS, DUELS, outcome=won, users=users)
     heavy, light = ITEMS.sort_values("weight").iloc[[-1]], ITEMS.sort_values("weight").iloc[[0]]
-    chances = [model.predict_proba(heavy, light, users=user)[0, 1] for user in ("ann", "bob", "eve")]
-    assert chances[0] > 0.8 and chances[1] < 0.2 and 0.3 < chances[2] < 0.7
+    probabilities = [model.predict_proba(heavy, light, users=user)[0, 1] for user in ("ann", "bob", "eve")]
+    assert probabilities[0] > 0.8 and probabilities[1] < 0.2 and 0.3 < probabilities[2] < 0.7
     assert model.expansion_.levels["user"] == ["ann", "bob", "(unseen)"]
-    both = riesz.PreferenceClassifier("utility", optimizer=None).fit(
+    combined = riesz.PreferenceClassifier("utility", optimizer=None).fit(
         ITEMS, DUELS, outcome=won, users=users, contexts=CONTEXTS
     )
-    assert both.rows(heavy, light, users="ann", contexts=CONTEXTS[:3]).shape == (3, 7)
+    assert combined.rows(heavy, light, users="ann", contexts=CONTEXTS[:3]).shape == (3, 7)
 
 
 def test_ties_can_be_outcomes(tmp_path):
     drawn = np.where(rng.random(COUNT) < 0.3, 0.5, WON)
     model = riesz.PreferenceClassifier("utility", ties="model").fit(ITEMS, DUELS, outcome=drawn)
     assert list(model.classes_) == ["right", "left", "tie"] and model.margin_ > 0.1
-    chance = model.predict_proba(LEFT_ROWS, RIGHT_ROWS)
-    np.testing.assert_allclose(chance.sum(axis=1), 1.0)
-    np.testing.assert_allclose(model.predict_proba(RIGHT_ROWS, LEFT_ROWS), chance[:, [1, 0, 2]], rtol=1e-9)
-    assert (model.predict(LEFT_ROWS, RIGHT_ROWS) == model.classes_[chance.argmax(axis=1)]).all()
+    probabilities = model.predict_proba(LEFT_ROWS, RIGHT_ROWS)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(
+        model.predict_proba(RIGHT_ROWS, LEFT_ROWS), probabilities[:, [1, 0, 2]], rtol=1e-9
+    )
+    assert (model.predict(LEFT_ROWS, RIGHT_ROWS) == model.classes_[probabilities.argmax(axis=1)]).all()
     assert (
         abs(model.predict_proba(ITEMS.iloc[LEFT], ITEMS.iloc[RIGHT])[:, 2].mean() - (drawn == 0.5).mean())
         < 0.1
     )
     rows = model.rows(LEFT_ROWS, RIGHT_ROWS)
     model.expansion_.save(tmp_path / "m.riesz", posterior=True)
-    np.testing.assert_array_equal(riesz.Expansion.load(tmp_path / "m.riesz").predict_proba(rows), chance)
+    np.testing.assert_array_equal(
+        riesz.Expansion.load(tmp_path / "m.riesz").predict_proba(rows), probabilities
+    )
     model.expansion_.save(tmp_path / "mean.riesz")
     with pytest.raises(ValueError, match="need its posterior"):
         riesz.Expansion.load(tmp_path / "mean.riesz").predict_proba(rows)
 
 
-def test_the_bound_is_near():
-    bound, laplace = fitted(own={"inference": "bound"}), fitted()
+def test_the_variational_bound_is_near_laplace():
+    bound, laplace = fitted(settings={"inference": "bound"}), fitted()
     assert 0 < abs(bound.log_marginal_likelihood_value_ - laplace.log_marginal_likelihood_value_) < 0.5
     near = np.corrcoef(*(m.decision_function(LEFT_ROWS, RIGHT_ROWS) for m in (bound, laplace)))
     assert near[0, 1] > 0.99
@@ -161,33 +169,33 @@ def test_bags_are_means_of_their_members():
     ]
     duels = [("red", "blue"), ("blue", "green"), ("red", "green"), ("red", "blue")]
     model = fitted("nested", duels=duels, outcome=None, members=teams)
-    mean, sd, chance = model.predict_bags(ITEMS, teams, [("red", "blue"), ("blue", "red")])
+    mean, sd, probabilities = model.predict_bags(ITEMS, teams, [("red", "blue"), ("blue", "red")])
     red, blue = np.meshgrid(range(4), range(4, 8))
-    each = model.decision_function(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
-    np.testing.assert_allclose(mean, [each.mean(), -each.mean()], rtol=1e-9)
+    pair_means = model.decision_function(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
+    np.testing.assert_allclose(mean, [pair_means.mean(), -pair_means.mean()], rtol=1e-9)
     rows = model.rows(ITEMS.iloc[red.ravel()], ITEMS.iloc[blue.ravel()])
-    together = model.expansion_.predict(rows, return_cov=True)[1]
-    np.testing.assert_allclose(sd, together.mean() ** 0.5, rtol=1e-8)
-    np.testing.assert_allclose(chance[0], chance[1][::-1], rtol=1e-9)
+    pair_covariance = model.expansion_.predict(rows, return_cov=True)[1]
+    np.testing.assert_allclose(sd, pair_covariance.mean() ** 0.5, rtol=1e-8)
+    np.testing.assert_allclose(probabilities[0], probabilities[1][::-1], rtol=1e-9)
     # The left bag's weights and the right one's sum up to different totals.
     weighted = [
         (team, item, 1.0 + place if team == "red" else 0.3) for place, (team, item) in enumerate(teams)
     ]
     share = np.arange(1.0, 5.0)[red.ravel()] / 40
     weighed = model.predict_bags(ITEMS, weighted, [("red", "blue")])
-    np.testing.assert_allclose(weighed[0], share @ each, rtol=1e-9)
-    np.testing.assert_allclose(weighed[1], (share @ together @ share) ** 0.5, rtol=1e-8)
+    np.testing.assert_allclose(weighed[0], share @ pair_means, rtol=1e-9)
+    np.testing.assert_allclose(weighed[1], (share @ pair_covariance @ share) ** 0.5, rtol=1e-8)
     # Members' weights are shares, and a bag of one is its item.
-    alone = [(name, name, 3.0) for name in ITEMS.index]
+    single_bags = [(name, name, 3.0) for name in ITEMS.index]
     np.testing.assert_allclose(
-        fitted(duels=DUELS, members=alone).decision_function(LEFT_ROWS, RIGHT_ROWS),
+        fitted(duels=DUELS, members=single_bags).decision_function(LEFT_ROWS, RIGHT_ROWS),
         fitted().decision_function(LEFT_ROWS, RIGHT_ROWS),
         rtol=1e-9,
     )
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("options", "words"),
     [
         ({"home": ["up"] * COUNT}, "the side at home is left, right or none"),
         ({"home": ["left"]}, "one a duel"),
@@ -198,15 +206,15 @@ def test_bags_are_means_of_their_members():
         ({"users": ["ann"] * 3}, "users have 3 rows"),
         ({"users": [None] * COUNT}, "users is None in row 0"),
         ({"contexts": CONTEXTS.rename(columns={"heat": "user"}), "users": ["ann"] * COUNT}, "rename it"),
-        ({"own": {"context_kernel": RBF(1.0)}}, "these duels have no contexts"),
-        ({"own": {"context_kernel": "rbf"}, "contexts": CONTEXTS}, "a kernel of riesz.kernels"),
-        ({"own": {"ties": "win"}}, "'half', 'model'"),
-        ({"own": {"ties": "model"}, "outcome": np.full(COUNT, 0.3)}, r"a tie \(0.5\)"),
-        ({"own": {"ties": "model", "inference": "bound"}}, "half a win"),
-        ({"own": {"inference": "mcmc"}}, "'laplace', 'bound'"),
+        ({"settings": {"context_kernel": RBF(1.0)}}, "these duels have no contexts"),
+        ({"settings": {"context_kernel": "rbf"}, "contexts": CONTEXTS}, "a kernel of riesz.kernels"),
+        ({"settings": {"ties": "win"}}, "'half', 'model'"),
+        ({"settings": {"ties": "model"}, "outcome": np.full(COUNT, 0.3)}, r"a tie \(0.5\)"),
+        ({"settings": {"ties": "model", "inference": "bound"}}, "half a win"),
+        ({"settings": {"inference": "mcmc"}}, "'laplace', 'bound'"),
         (
             {
-                "own": {"ability": True},
+                "settings": {"ability": True},
                 "items": ITEMS.set_axis(["(unseen)", *ITEMS.index[1:]]),
                 "duels": DUELS[(LEFT > 0) & (RIGHT > 0)],
             }
@@ -218,13 +226,13 @@ def test_bags_are_means_of_their_members():
         ({"members": [("a", "item 1")]}, "duels name bags that members do not"),
     ],
 )
-def test_what_is_wrong_is_said(how, words):
+def test_invalid_input_is_refused(options, words):
     with pytest.raises((ValueError, TypeError), match=words):
-        fitted(**how)
+        fitted(**options)
 
 
-def test_predictions_say_what_they_miss():
-    where = fitted(contexts=CONTEXTS, own={"context_kernel": Categorical(columns=["ground"])})
+def test_predictions_name_missing_arguments():
+    contextual = fitted(contexts=CONTEXTS, settings={"context_kernel": Categorical(columns=["ground"])})
     for contexts, words in [
         (None, r"in contexts \(ground, heat\): say which"),
         (pd.DataFrame({"ground": ["ice"], "heat": [1.0]}), "'ice' in row 0"),
@@ -232,14 +240,14 @@ def test_predictions_say_what_they_miss():
         (CONTEXTS[:3], "have 3 and 5 rows"),
     ]:
         with pytest.raises(ValueError, match=words):
-            where.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=contexts)
+            contextual.predict_proba(LEFT_ROWS, RIGHT_ROWS, contexts=contexts)
     plain = fitted()
-    for given, words in [
+    for circumstances, words in [
         ({"contexts": CONTEXTS[:1]}, "without them"),
         ({"users": "ann"}, "without them"),
         ({"home": "left"}, "fitted without it"),
     ]:
         with pytest.raises(ValueError, match=words):
-            plain.superiority(LEFT_ROWS, RIGHT_ROWS, **given)
+            plain.superiority(LEFT_ROWS, RIGHT_ROWS, **circumstances)
     with pytest.raises(ValueError, match="say who it is"):
         fitted(users=["ann"] * COUNT).predict(LEFT_ROWS, RIGHT_ROWS)

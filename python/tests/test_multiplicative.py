@@ -21,16 +21,16 @@ def data():
     return X, mean, rng
 
 
-def check(model, own, X, background, explained):
+def check(model, predict, X, background, explained):
     explainer = riesz.Explainer(model, background)
     assert explainer.exactness == "exact" and explained in repr(explainer), repr(explainer)
     rows = np.asarray(X)[60:63]
     explanation = explainer(X[60:63])
-    expected = np.array([interventional(own, x, np.asarray(background)) for x in rows])
+    expected = np.array([interventional(predict, x, np.asarray(background)) for x in rows])
     size = 1 + np.abs(expected).max()
     assert explanation.values.shape == expected.shape
     np.testing.assert_allclose(explanation.values, expected, atol=1e-9 * size)
-    np.testing.assert_allclose(explanation.predictions.ravel(), np.ravel(own(rows)), rtol=1e-9)
+    np.testing.assert_allclose(explanation.predictions.ravel(), np.ravel(predict(rows)), rtol=1e-9)
     assert explanation.certificate.holds and np.max(explanation.bound) < 1e-9 * size
     return explanation
 
@@ -49,10 +49,10 @@ def test_means_of_generalised_linear_models(data):
         model.fit(X, target)
         check(model, model.predict, X, X[:7], "mean")
     # The functional game takes no background: an absent feature multiplies by 1.
-    alone = PoissonRegressor().fit(X, counts)
-    found = riesz.Explainer(alone)(X[:2])
-    value = lambda mask: alone.predict(np.where(mask, X[1], 0.0)[None])[0]
-    np.testing.assert_allclose(found.values[1], shapley(value, 4), atol=1e-12)
+    poisson = PoissonRegressor().fit(X, counts)
+    explanation = riesz.Explainer(poisson)(X[:2])
+    value = lambda mask: poisson.predict(np.where(mask, X[1], 0.0)[None])[0]
+    np.testing.assert_allclose(explanation.values[1], shapley(value, 4), atol=1e-12)
     # Without a link there is nothing to multiply.
     linear = TweedieRegressor(power=0, link="identity").fit(X, mean)
     check(linear, linear.predict, X, X[:7], "prediction")
@@ -68,12 +68,12 @@ def test_odds_of_naive_bayes(data, count):
     pairs = [(1, 0)] if count == 2 else [(0, 1), (0, 2), (1, 2)]
 
     def odds(model):
-        def own(rows):
+        def predict(rows):
             logs = model.predict_log_proba(rows)
-            found = np.exp(np.column_stack([logs[:, i] - logs[:, j] for i, j in pairs]))
-            return found[:, 0] if count == 2 else found
+            ratios = np.exp(np.column_stack([logs[:, i] - logs[:, j] for i, j in pairs]))
+            return ratios[:, 0] if count == 2 else ratios
 
-        return own
+        return predict
 
     levels = np.clip(np.round(X + 3), 0, 6).astype(int)
     for model, rows in [
@@ -86,9 +86,9 @@ def test_odds_of_naive_bayes(data, count):
         (CategoricalNB(), levels),
     ]:
         model.fit(rows, label)
-        found = check(model, odds(model), rows, rows[:6], "odds of ")
+        explanation = check(model, odds(model), rows, rows[:6], "odds of ")
         names = ["middle"] if count == 2 else ["low vs middle", "low vs top", "middle vs top"]
-        assert found.output_names == names and found.feature_names == ["x0", "x1", "x2", "x3"]
+        assert explanation.output_names == names and explanation.feature_names == ["x0", "x1", "x2", "x3"]
     with pytest.raises(ValueError, match="the column 'x1' has a category that the model does not know"):
         riesz.Explainer(model, rows[:5])(levels[:1] + [[0, 20, 0, 0]])
 
@@ -97,12 +97,12 @@ def test_odds_of_logistic_regression(data):
     X, mean, rng = data
     frame = pd.DataFrame(X, columns=list("abcd"))
     two = LogisticRegression().fit(frame, mean > 1.5)
-    own = lambda rows: np.exp(two.decision_function(pd.DataFrame(rows, columns=list("abcd"))))
+    predict_odds = lambda rows: np.exp(two.decision_function(pd.DataFrame(rows, columns=list("abcd"))))
     model = riesz.odds(two)
-    found = riesz.Explainer(model, frame[:6])(frame[60:62])
-    expected = [interventional(own, x, X[:6]) for x in X[60:62]]
-    np.testing.assert_allclose(found.values, expected, atol=1e-10 * (1 + np.abs(expected).max()))
-    assert found.feature_names == list("abcd") and found.certificate.holds
+    explanation = riesz.Explainer(model, frame[:6])(frame[60:62])
+    expected = [interventional(predict_odds, x, X[:6]) for x in X[60:62]]
+    np.testing.assert_allclose(explanation.values, expected, atol=1e-10 * (1 + np.abs(expected).max()))
+    assert explanation.feature_names == list("abcd") and explanation.certificate.holds
     three = LogisticRegression().fit(X, np.digitize(mean, [1.0, 2.0]))
     logs = three.predict_log_proba(X[:3])
     np.testing.assert_allclose(
@@ -121,18 +121,20 @@ def test_games_indices_and_files(data, tmp_path):
     index = 0.0
     for bits in range(4):
         mask = np.array([False, False, bits & 1, bits >> 1], dtype=bool)
-        at = lambda *on: value(mask | np.isin(np.arange(4), on))
-        index += [1 / 3, 1 / 6, 1 / 3][mask.sum()] * (at(0, 1) - at(0) - at(1) + at())
+        value_with = lambda *on: value(mask | np.isin(np.arange(4), on))
+        index += [1 / 3, 1 / 6, 1 / 3][mask.sum()] * (
+            value_with(0, 1) - value_with(0) - value_with(1) + value_with()
+        )
     np.testing.assert_allclose(2 * pairs.interactions[0, 0, 1], index, atol=1e-12)
     baseline = riesz.Explainer(model, X[:1], game="baseline")(X[60:61])
     np.testing.assert_allclose(baseline.values[0], interventional(model.predict, x, X[:1]), atol=1e-12)
     mixtures = np.array([[X[b >> j & 1, j] for j in range(4)] for b in range(16)])
     marginal = riesz.Explainer(model, X[:2], game="marginal_product")(X[60:61])
     np.testing.assert_allclose(marginal.values[0], interventional(model.predict, x, mixtures), atol=1e-12)
-    own = riesz.Expansion(
+    expansion = riesz.Expansion(
         riesz.kernels.ExponentialDotProduct(), model.coef_[None], [np.exp(model.intercept_)]
     )
-    own.save(tmp_path / "m.riesz")
+    expansion.save(tmp_path / "m.riesz")
     again = riesz.Expansion.load(tmp_path / "m.riesz")
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
 
@@ -172,9 +174,9 @@ def test_hazards_of_lifelines(data):
     with pytest.raises(NotFittedError):
         riesz.Explainer(fitter, frame[:5])
     fitter.fit(times, "time", "event")
-    own = lambda rows: fitter.predict_partial_hazard(pd.DataFrame(rows, columns=list("abcd"))).to_numpy()
-    found = check(fitter, own, frame, frame[:6], "partial hazard")
-    assert found.feature_names == list("abcd") and found.output_names == ["hazard ratio"]
+    hazard = lambda rows: fitter.predict_partial_hazard(pd.DataFrame(rows, columns=list("abcd"))).to_numpy()
+    explanation = check(fitter, hazard, frame, frame[:6], "partial hazard")
+    assert explanation.feature_names == list("abcd") and explanation.output_names == ["hazard ratio"]
     mixed = lifelines.CoxPHFitter(penalizer=0.01).fit(times, "time", "event", formula="a * b + c")
     with pytest.raises(riesz.UnsupportedModelError, match="by a formula"):
         riesz.Explainer(mixed, frame[:5])
@@ -188,8 +190,8 @@ def test_tiny_means_are_compared_too(data):
     explanation = riesz.Explainer(model, X[:7])(X[60:63])
     truth = np.array([interventional(model.predict, x, X[:7]) for x in X[60:63]])
     np.testing.assert_allclose(explanation.values, truth, atol=1e-9 * np.abs(truth).max())
-    own = model.predict
-    model.predict = lambda rows: 2.0 * own(rows)
+    original_predict = model.predict
+    model.predict = lambda rows: 2.0 * original_predict(rows)
     with pytest.raises(
         riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"
     ):

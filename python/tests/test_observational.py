@@ -23,16 +23,18 @@ def observational(points, coef, intercept, gamma, reference, x, ridge):
         mask = np.asarray(mask)
         if mask.all():
             return coef @ rbf(points, x[None], everything)[:, 0] + intercept
-        rest = rbf(points, reference, ~mask)
+        absent_gram = rbf(points, reference, ~mask)
         if not mask.any():
-            return coef @ rest.mean(axis=1) + intercept
-        given = np.linalg.solve(
+            return coef @ absent_gram.mean(axis=1) + intercept
+        weights = np.linalg.solve(
             rbf(reference, reference, mask) + b * ridge * np.eye(b), rbf(reference, x[None], mask)[:, 0]
         )
         # Shrunk towards the mean over the reference.
         mean = coef @ rbf(points, reference, everything).mean(axis=1)
         return (
-            coef @ (rbf(points, x[None], mask)[:, 0] * (rest @ given)) + intercept + mean * (1 - given.sum())
+            coef @ (rbf(points, x[None], mask)[:, 0] * (absent_gram @ weights))
+            + intercept
+            + mean * (1 - weights.sum())
         )
 
     return shapley(value, d)
@@ -57,9 +59,9 @@ def test_values_are_those_of_the_definition(data):
     )
     pipeline = make_pipeline(StandardScaler(), SVR(gamma=0.2)).fit(X, y)
     scaled = pipeline[0].transform(X)
-    found = riesz.Explainer(pipeline, X[:20], game=riesz.Observational(ridge=0.1))(X[:3])
+    actual = riesz.Explainer(pipeline, X[:20], game=riesz.Observational(ridge=0.1))(X[:3])
     expected = riesz.Explainer(pipeline[1], scaled[:20], game=riesz.Observational(ridge=0.1))(scaled[:3])
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    np.testing.assert_allclose(actual.values, expected.values, atol=1e-12)
 
 
 def test_samples_come_with_standard_errors(data):
@@ -68,16 +70,16 @@ def test_samples_come_with_standard_errors(data):
     model = KernelRidge(kernel="rbf", gamma=0.05, alpha=0.1).fit(wide, y)
     exact = riesz.Explainer(model, game=riesz.Observational(ridge=0.01))(wide[:3])
     explainer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3)
-    some = explainer(wide[:3])
-    assert explainer.exactness == some.exactness == "estimated" and "coalitions" in explainer.reason
-    assert some.certificate is None and some.std_error.shape == (3, 8) and some.sampling.seed == 3
-    assert (np.abs(some.values - exact.values) < 6 * some.std_error + 1e-9).all()
-    np.testing.assert_allclose(some.residual, 0, atol=1e-9)
+    sampled = explainer(wide[:3])
+    assert explainer.exactness == sampled.exactness == "estimated" and "coalitions" in explainer.reason
+    assert sampled.certificate is None and sampled.std_error.shape == (3, 8) and sampled.sampling.seed == 3
+    assert (np.abs(sampled.values - exact.values) < 6 * sampled.std_error + 1e-9).all()
+    np.testing.assert_allclose(sampled.residual, 0, atol=1e-9)
     again = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), coalitions=120, seed=3, threads=1)(
         wide[:3]
     )
-    np.testing.assert_array_equal(some.values, again.values)
-    target = some.std_error.max()
+    np.testing.assert_array_equal(sampled.values, again.values)
+    target = sampled.std_error.max()
     finer = riesz.Explainer(model, game=riesz.Observational(ridge=0.01), std_error=target / 2)(wide[:3])
     assert finer.std_error is None or finer.std_error.max() <= target / 2
 
@@ -115,16 +117,16 @@ def test_any_kernel_and_several_outputs_and_a_chosen_ridge(data):
         riesz.Explainer(matern, game="observational", coalitions=3)(X[:1])
 
 
-def test_dependent_columns_share_what_is_known_of_them(data):
+def test_dependent_columns_get_equal_values(data):
     rng = np.random.default_rng(1)
     z = rng.normal(size=(300, 1))
     X = np.hstack([z, z + 0.05 * rng.normal(size=(300, 1))])
     model = riesz.KernelRidge(kernel=riesz.kernels.RBF(2.0), alpha=1e-3).fit(X, X[:, 0])
     row = np.array([[1.5, 1.5]])
-    alone = riesz.Explainer(model, X)(row).values[0]
+    interventional = riesz.Explainer(model, X)(row).values[0]
     shared = riesz.Explainer(model, X, game="observational")(row).values[0]
     # The model reads both columns in some mixture; given one, the other is known, so they get the same.
-    assert abs(shared[0] - shared[1]) < 0.1 < abs(alone[0] - alone[1])
+    assert abs(shared[0] - shared[1]) < 0.1 < abs(interventional[0] - interventional[1])
 
 
 def test_values_move_by_no_more_than_the_bound(data):
@@ -145,14 +147,14 @@ def test_values_move_by_no_more_than_the_bound(data):
         riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).robustness(0.1)
 
 
-def test_landmarks_and_random_features_are_near_the_whole(data):
+def test_landmarks_and_random_features_approximate_exact_values(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
     game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
-    whole = riesz.Explainer(model, game=game())(X[:5]).values
+    exact = riesz.Explainer(model, game=game())(X[:5]).values
     for name, count in [("landmarks", 40), ("random_features", 2000)]:
         explanation = riesz.Explainer(model, game=game(**{name: count}))(X[:5])
-        assert np.abs(explanation.values - whole).max() < 0.2 * np.abs(whole).max(), name
+        assert np.abs(explanation.values - exact).max() < 0.2 * np.abs(exact).max(), name
         assert (
             name.split("_")[0] in explanation.provenance.run["approximation"]
             and explanation.certificate.holds
@@ -178,51 +180,53 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     for model in (processes, three):
         options = dict(game=riesz.Observational(ridge=0.01), seed=3)
         explainer = riesz.Explainer(model, wide[:30], coalitions=100, **options)
-        some = explainer(rows)
+        estimate = explainer(rows)
         rows[:] = 0.0
-        more = explainer.extend(some, 180)
+        extended = explainer.extend(estimate, 180)
         rows[:] = wide[:3]
         once = riesz.Explainer(model, wide[:30], coalitions=180, **options)(rows)
-        np.testing.assert_array_equal(more.values, once.values)
-        np.testing.assert_array_equal(more.std_error, once.std_error)
-        assert more.sampling == once.sampling and more.provenance.run == once.provenance.run
-        whole = explainer.extend(more, 254)
-        assert whole.exactness == "exact" and whole.certificate.holds
+        np.testing.assert_array_equal(extended.values, once.values)
+        np.testing.assert_array_equal(extended.std_error, once.std_error)
+        assert extended.sampling == once.sampling and extended.provenance.run == once.provenance.run
+        complete = explainer.extend(extended, 254)
+        assert complete.exactness == "exact" and complete.certificate.holds
         exact = riesz.Explainer(model, wide[:30], **options)(rows)
-        np.testing.assert_array_equal(whole.values, exact.values)
-        np.testing.assert_array_equal(whole.bound, exact.bound)
-        target = more.std_error.max() / 1.5
-        finer = explainer.extend(some, 254, std_error=target)
+        np.testing.assert_array_equal(complete.values, exact.values)
+        np.testing.assert_array_equal(complete.bound, exact.bound)
+        target = extended.std_error.max() / 1.5
+        finer = explainer.extend(estimate, 254, std_error=target)
         assert finer.std_error.max() <= target
 
 
 def test_too_much_memory_is_refused_beforehand(data):
     X, y = data
     model = SVR(gamma=0.1).fit(X, y)
-    many = np.tile(X, (20_000, 1)) + np.arange(1_000_000)[:, None] * 1e-7
+    large_reference = np.tile(X, (20_000, 1)) + np.arange(1_000_000)[:, None] * 1e-7
     with pytest.raises(
         ValueError,
         match="1000000 reference rows takes .* GB of memory, and .* are free: use fewer reference rows",
     ):
-        riesz.Explainer(model, many, game=riesz.Observational(ridge=0.1))
+        riesz.Explainer(model, large_reference, game=riesz.Observational(ridge=0.1))
     with pytest.raises(ValueError, match="GB of memory"):
-        riesz.Explainer(model.predict, many, game=riesz.Observational(ridge=0.1))(X[:1])
+        riesz.Explainer(model.predict, large_reference, game=riesz.Observational(ridge=0.1))(X[:1])
     kernel = riesz.kernels.RBF(2.0)
     with pytest.raises(ValueError, match="GB of memory"):
-        riesz.KernelRidge(kernel=kernel, protect=[0], protect_game=riesz.Observational(many)).fit(X, y)
+        riesz.KernelRidge(kernel=kernel, protect=[0], protect_game=riesz.Observational(large_reference)).fit(
+            X, y
+        )
 
 
-def test_conjugate_gradients_are_within_the_bound_of_the_whole(data):
+def test_conjugate_gradients_are_within_the_bound_of_exact_values(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
     game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
-    whole = riesz.Explainer(model, game=game())(X[:5])
+    exact = riesz.Explainer(model, game=game())(X[:5])
     for tolerance in (0.1, 1e-8):
-        found = riesz.Explainer(model, game=game(conjugate_gradients=tolerance))(X[:5])
-        error = np.abs(found.values - whole.values).max(axis=1)
-        assert (error <= found.bound + whole.bound).all() and found.certificate.holds
-        assert "conjugate gradients" in found.provenance.run["approximation"]
-    assert error.max() < 1e-6 * np.abs(whole.values).max()
+        explanation = riesz.Explainer(model, game=game(conjugate_gradients=tolerance))(X[:5])
+        error = np.abs(explanation.values - exact.values).max(axis=1)
+        assert (error <= explanation.bound + exact.bound).all() and explanation.certificate.holds
+        assert "conjugate gradients" in explanation.provenance.run["approximation"]
+    assert error.max() < 1e-6 * np.abs(exact.values).max()
     with pytest.raises(ValueError, match="choose one"):
         riesz.Explainer(model, game=game(landmarks=4, conjugate_gradients=1e-6))
     with pytest.raises(

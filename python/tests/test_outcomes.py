@@ -20,12 +20,12 @@ def words(left, right, tie):
     return [{1.0: left, 0.0: right, 0.5: tie}[end] for end in ENDS]
 
 
-def abilities(**ended):
-    return riesz.PreferenceClassifier("bradley_terry", ridge=0.5).fit(None, DUELS, **ended).abilities_
+def abilities(**options):
+    return riesz.PreferenceClassifier("bradley_terry", ridge=0.5).fit(None, DUELS, **options).abilities_
 
 
 @pytest.mark.parametrize(
-    "own",
+    "labels",
     [
         ("left", "right", "tie"),
         ("model_a", "model_b", "tie (bothbad)"),
@@ -39,9 +39,9 @@ def abilities(**ended):
         (True, False, 0.5),
     ],
 )
-def test_words_are_numbers(own):
+def test_worded_outcomes_equal_numbers(labels):
     expected = abilities(outcome=ENDS)
-    for outcome in (words(*own), np.array(words(*own), dtype=object), pd.Series(words(*own))):
+    for outcome in (words(*labels), np.array(words(*labels), dtype=object), pd.Series(words(*labels))):
         assert abilities(outcome=outcome) == expected
 
 
@@ -61,24 +61,27 @@ def test_scores_wins_and_names_are_outcomes():
     assert model.fit(None, DUELS[:-2], wins=3 * wins[:-2]).abilities_ == pytest.approx(thrice)
 
 
-def test_every_model_reads_them():
+def test_every_model_reads_worded_outcomes():
     outcome, duels = words("H", "A", "D"), DUELS.to_numpy()
     for kind in ("utility", "linear"):
-        how = {} if kind == "linear" else {"optimizer": None, "kernel": riesz.kernels.RBF([1.0])}
-        model = riesz.PreferenceClassifier(kind, **how)
+        options = {} if kind == "linear" else {"optimizer": None, "kernel": riesz.kernels.RBF([1.0])}
+        model = riesz.PreferenceClassifier(kind, **options)
         a, b = (
-            model.fit(ITEMS, duels, outcome=own).decision_function(ITEMS[:2], ITEMS[1:3])
-            for own in (outcome, ENDS)
+            model.fit(ITEMS, duels, outcome=outcomes).decision_function(ITEMS[:2], ITEMS[1:3])
+            for outcomes in (outcome, ENDS)
         )
         np.testing.assert_array_equal(a, b)
-    how = {"kernel": riesz.kernels.RBF([1.0]), "optimizer": None}
-    assert compare_models(ITEMS, duels, outcome=outcome, **how) == compare_models(
-        ITEMS, duels, outcome=ENDS, **how
+    options = {"kernel": riesz.kernels.RBF([1.0]), "optimizer": None}
+    assert compare_models(ITEMS, duels, outcome=outcome, **options) == compare_models(
+        ITEMS, duels, outcome=ENDS, **options
     )
     assert spec_r(duels, outcome=outcome, random_state=0) == spec_r(duels, outcome=ENDS, random_state=0)
     from sklearn.linear_model import LogisticRegression
 
-    pair = [PairClassifier(LogisticRegression()).fit(ITEMS, duels, outcome=own) for own in (outcome, ENDS)]
+    pair = [
+        PairClassifier(LogisticRegression()).fit(ITEMS, duels, outcome=outcomes)
+        for outcomes in (outcome, ENDS)
+    ]
     np.testing.assert_array_equal(*(model.predict_proba(ITEMS, ITEMS[::-1]) for model in pair))
 
 
@@ -95,10 +98,10 @@ def test_missing_outcomes_are_refused_or_left_out():
     users = ["u", "v", "w"] * 3
     model = riesz.PreferenceClassifier("utility", optimizer=None)
     with pytest.warns(UserWarning, match="left out"):
-        one = model.fit(
+        incomplete = model.fit(
             ITEMS, DUELS.to_numpy(), outcome=[*ENDS[:-1], np.nan], missing="drop", home=home, users=users
         )
-    first = one.decision_function(ITEMS[:1], ITEMS[1:2], users="u", home="left")
+    first = incomplete.decision_function(ITEMS[:1], ITEMS[1:2], users="u", home="left")
     other = model.fit(ITEMS, DUELS[:-1].to_numpy(), outcome=ENDS[:-1], home=home[:-1], users=users[:-1])
     np.testing.assert_array_equal(
         first, other.decision_function(ITEMS[:1], ITEMS[1:2], users="u", home="left")
@@ -112,16 +115,16 @@ def test_the_side_at_home_may_be_named():
     ]
     model = riesz.PreferenceClassifier("utility", optimizer=None)
     a, b = (
-        model.fit(ITEMS, DUELS.to_numpy(), outcome=ENDS, home=own).decision_function(
+        model.fit(ITEMS, DUELS.to_numpy(), outcome=ENDS, home=sides).decision_function(
             ITEMS[:1], ITEMS[1:2], home="left"
         )
-        for own in (home, named)
+        for sides in (home, named)
     )
     np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
-    ("ended", "message"),
+    ("options", "message"),
     [
         (
             {"outcome": ["left"] * 8 + ["maybe"]},
@@ -136,9 +139,9 @@ def test_the_side_at_home_may_be_named():
         ({"outcome": ENDS, "missing": "ignore"}, "it is 'error' or 'drop'"),
     ],
 )
-def test_what_is_not_clear_is_refused(ended, message):
+def test_ambiguous_outcomes_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        abilities(**ended)
+        abilities(**options)
 
 
 def test_counts_are_those_of_bradley_and_terry():
@@ -151,15 +154,15 @@ def test_counts_are_those_of_bradley_and_terry():
 
 def test_a_leaderboard_takes_nothing_but_duels():
     model = riesz.PreferenceClassifier("bradley_terry", ridge=0.5).fit(None, DUELS, outcome=ENDS)
-    found = rankability(model, n_draws=4000, random_state=0)
-    assert sorted(found.items) == ["ann", "bob", "cid", "dee"]
-    mean = np.array([model.abilities_[name] for name in found.items])
-    np.testing.assert_allclose(found.utility, mean - mean.mean(), atol=1e-9)
-    np.testing.assert_array_equal(found.rank, 1 + (mean[:, None] < mean).sum(axis=1))
-    assert found.best.sum() == pytest.approx(1) and found.cyclic_share < 1e-12 and not found.triangles
+    ranking = rankability(model, n_draws=4000, random_state=0)
+    assert sorted(ranking.items) == ["ann", "bob", "cid", "dee"]
+    mean = np.array([model.abilities_[name] for name in ranking.items])
+    np.testing.assert_allclose(ranking.utility, mean - mean.mean(), atol=1e-9)
+    np.testing.assert_array_equal(ranking.rank, 1 + (mean[:, None] < mean).sum(axis=1))
+    assert ranking.best.sum() == pytest.approx(1) and ranking.cyclic_share < 1e-12 and not ranking.triangles
     # The interval of a utility is that of its normal distribution, whose covariance is the inverse of the
     # curvature.
-    names = {name: i for i, name in enumerate(found.items)}
+    names = {name: i for i, name in enumerate(ranking.items)}
     d = np.zeros((len(LEFT), 4))
     for row, (left, right) in enumerate(zip(LEFT, RIGHT)):
         d[row, names[left]], d[row, names[right]] = 1, -1
@@ -167,7 +170,7 @@ def test_a_leaderboard_takes_nothing_but_duels():
     covariance = np.linalg.inv(d.T @ ((p * (1 - p))[:, None] * d) + 0.5 * np.eye(4))
     centred = np.eye(4) - 0.25
     sd = np.sqrt(np.diag(centred @ covariance @ centred))
-    np.testing.assert_allclose(found.utility_interval[:, 1], found.utility + 1.96 * sd, atol=0.12)
+    np.testing.assert_allclose(ranking.utility_interval[:, 1], ranking.utility + 1.96 * sd, atol=0.12)
     with pytest.raises(ValueError, match="leave them out"):
         rankability(model, ["ann", "bob"])
 
@@ -176,11 +179,11 @@ def test_abilities_and_homes_are_ranked():
     home = ["left", "right", "none"] * 3
     model = riesz.PreferenceClassifier("nested", ability=True, optimizer=None)
     model.fit(ITEMS, DUELS.to_numpy(), outcome=ENDS, home=home)
-    found = rankability(model, ITEMS, n_draws=2000, random_state=0)
+    ranking = rankability(model, ITEMS, n_draws=2000, random_state=0)
     pairs = [(i, j) for i in range(4) for j in range(4)]
     left, right = (ITEMS.iloc[[pair[side] for pair in pairs]] for side in (0, 1))
     mean, sd = model.decision_function(left, right, return_std=True)
-    np.testing.assert_allclose(found.utility, mean.reshape(4, 4).mean(axis=1), atol=1e-9)
-    assert (found.utility_interval[:, 0] <= found.utility).all() and sd.max() > 0
+    np.testing.assert_allclose(ranking.utility, mean.reshape(4, 4).mean(axis=1), atol=1e-9)
+    assert (ranking.utility_interval[:, 0] <= ranking.utility).all() and sd.max() > 0
     with pytest.raises(ValueError, match="say who the items are"):
         rankability(model, ITEMS.to_numpy())

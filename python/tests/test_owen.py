@@ -15,27 +15,27 @@ X, y = load_diabetes(return_X_y=True, as_frame=True)
 X = X.iloc[:, :5] * 20.0
 BACKGROUND, ROWS = X[:6], X[100:102]
 #: Each is one after the other in an order: x0 x2 x4, and x2 x4.
-TOGETHER = [{0, 2, 4}, {2, 4}]
+UNIONS = [{0, 2, 4}, {2, 4}]
 
 
 def owen(f, row):
-    worth = {}
+    coalition_values = {}
 
     def value(present):
-        if present not in worth:
+        if present not in coalition_values:
             mixed = BACKGROUND.copy()
             for j in present:
                 mixed.iloc[:, j] = row.iloc[j]
-            worth[present] = f(mixed).mean()
-        return worth[present]
+            coalition_values[present] = f(mixed).mean()
+        return coalition_values[present]
 
     total, count = np.zeros(5), 0
     for order in permutations(range(5)):
-        places = [sorted(order.index(j) for j in own) for own in TOGETHER]
-        if all(own[-1] - own[0] == len(own) - 1 for own in places):
+        places = [sorted(order.index(j) for j in union) for union in UNIONS]
+        if all(positions[-1] - positions[0] == len(positions) - 1 for positions in places):
             count += 1
-            for at, j in enumerate(order):
-                total[j] += value(frozenset(order[: at + 1])) - value(frozenset(order[:at]))
+            for place, j in enumerate(order):
+                total[j] += value(frozenset(order[: place + 1])) - value(frozenset(order[:place]))
     return total / count
 
 
@@ -52,13 +52,13 @@ def test_owen_values(model):
     unions = [["age", ["bmi", names[4]]], "sex"]
     model.fit(X, y)
     explainer = pickle.loads(pickle.dumps(riesz.Explainer(model, BACKGROUND, unions=unions)))
-    found = explainer(ROWS)
-    assert found.index == "owen" and found.exactness == "exact" and found.certificate.holds
+    explanation = explainer(ROWS)
+    assert explanation.index == "owen" and explanation.exactness == "exact" and explanation.certificate.holds
     for i in range(len(ROWS)):
-        assert np.allclose(found.values[i], owen(model.predict, ROWS.iloc[i]), atol=1e-9)
+        assert np.allclose(explanation.values[i], owen(model.predict, ROWS.iloc[i]), atol=1e-9)
 
 
-def test_what_is_no_union():
+def test_invalid_unions_are_refused():
     model = SVR().fit(X, y)
     for unions, words in [
         ("age", "list"),

@@ -99,7 +99,7 @@ def test_column_transformers(encoder, scaler, frame):
 
 def test_other_ways_to_name_columns(frame):
     frame, y = frame
-    for numeric, rest in [
+    for numeric, remainder in [
         ([0, 2], "drop"),
         (slice(0, 1), "passthrough"),
         ([True, False, True, False], "drop"),
@@ -111,7 +111,7 @@ def test_other_ways_to_name_columns(frame):
                 [("num", StandardScaler(), ["age"]), ("none", "drop", ["size"])], remainder="passthrough"
             )
         else:
-            columns = ColumnTransformer([("num", StandardScaler(), numeric)], remainder=rest)
+            columns = ColumnTransformer([("num", StandardScaler(), numeric)], remainder=remainder)
         model = make_pipeline(columns, MinMaxScaler(), SVR()).fit(used, y)
         explanation = riesz.Explainer(model, used[:5])(used[7:8])
         expected = oracle(model.predict, used, used.iloc[7], used[:5])
@@ -195,8 +195,8 @@ def test_frames_of_any_library(frame):
     model = GaussianProcessRegressor(RBF(20.0), alpha=0.1, optimizer=None).fit(frame[NUMERIC], y)
     expected = riesz.Explainer(model, frame[NUMERIC][:9])(frame[NUMERIC][:2])
     theirs = pl.from_pandas(frame[NUMERIC])
-    found = riesz.Explainer(model, theirs[:9])(theirs[:2])
-    assert found.feature_names == NUMERIC and (found.values == expected.values).all()
+    explanation = riesz.Explainer(model, theirs[:9])(theirs[:2])
+    assert explanation.feature_names == NUMERIC and (explanation.values == expected.values).all()
     # A model fitted on arrays takes the names of the background, or else of the rows.
     unnamed = GaussianProcessRegressor(RBF(20.0), alpha=0.1, optimizer=None).fit(frame[NUMERIC].to_numpy(), y)
     named = riesz.Explainer(unnamed, frame[NUMERIC][:9])
@@ -210,8 +210,11 @@ def test_frames_of_any_library(frame):
     ):
         named(frame[["income", "age"]][:2])
     for background in (frame[NUMERIC][:9].to_numpy(), None):
-        found = riesz.Explainer(unnamed, background)(frame[NUMERIC][:2])
-        assert found.feature_names == found.column_names == NUMERIC and found[0, "income"].shape == ()
+        explanation = riesz.Explainer(unnamed, background)(frame[NUMERIC][:2])
+        assert (
+            explanation.feature_names == explanation.column_names == NUMERIC
+            and explanation[0, "income"].shape == ()
+        )
     with pytest.raises(ValueError, match="the name 'income' is used twice"):
         riesz.Explainer(unnamed, groups={"income": [0]})(frame[NUMERIC][:2])
     # A column transformer would find its columns in any order, but the explanation's would be mistaken.

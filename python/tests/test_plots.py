@@ -52,14 +52,14 @@ def test_every_plot_draws_into_the_axes_it_gets_and_touches_nothing_else(explana
         assert draw(e, ax=ax) is ax and ax.has_data()
         figure.canvas.draw()
         assert plt.get_fignums() == [other.figure.number] and plt.gca() is other and not other.has_data()
-        own = draw(e)
-        assert own.figure is not other.figure
-        plt.close(own.figure)
+        new_axes = draw(e)
+        assert new_axes.figure is not other.figure
+        plt.close(new_axes.figure)
     assert dict(matplotlib.rcParams) == before
     plt.close("all")
 
 
-def test_they_show_the_numbers(explanation):
+def test_plots_show_the_numbers(explanation):
     order = np.argsort(-np.abs(explanation.values).mean(axis=0))
     names = [explanation.feature_names[j] for j in order]
     ax = plots.bar(explanation)
@@ -85,7 +85,7 @@ def test_they_show_the_numbers(explanation):
     plt.close("all")
 
 
-def test_what_cannot_be_drawn_is_said(explanation, data):
+def test_invalid_plots_are_refused(explanation, data):
     X, y = data
     three = riesz.Explainer(SVC(decision_function_shape="ovo").fit(X, np.digitize(y, [-0.3, 0.5])), X[:8])(
         X[:6]
@@ -109,7 +109,7 @@ def test_what_cannot_be_drawn_is_said(explanation, data):
     plt.close("all")
 
 
-def test_bars_say_what_they_are_parts_of():
+def test_bars_name_their_measure():
     X = np.random.default_rng(0).normal(size=(40, 2))
     model = riesz.KernelRidge(kernel=riesz.kernels.RBF(1.0), alpha=0.1).fit(X, X[:, 0])
     assert riesz.sobol_indices(model, X).plot().get_xlabel() == "Shapley effect"

@@ -75,18 +75,20 @@ def test_indices_groups_and_games(data):
     value = lambda mask: model.predict(np.where(mask, x, background)).mean()
     pairs = riesz.Explainer(model, background, index="SII")(X[20:21])
     for j, k in [(0, 1), (1, 3)]:
-        others = [q for q in range(4) if q not in (j, k)]
+        remaining = [q for q in range(4) if q not in (j, k)]
         index = 0.0
         for bits in range(4):
             mask = np.zeros(4, dtype=bool)
-            mask[[q for at, q in enumerate(others) if bits >> at & 1]] = True
-            size, at = mask.sum(), lambda *on: value(mask | np.isin(np.arange(4), on))
-            index += [1 / 3, 1 / 6, 1 / 3][size] * (at(j, k) - at(j) - at(k) + at())
+            mask[[q for bit, q in enumerate(remaining) if bits >> bit & 1]] = True
+            size, value_with = mask.sum(), lambda *on: value(mask | np.isin(np.arange(4), on))
+            index += [1 / 3, 1 / 6, 1 / 3][size] * (
+                value_with(j, k) - value_with(j) - value_with(k) + value_with()
+            )
         np.testing.assert_allclose(2 * pairs.interactions[0, j, k], index, atol=1e-9)
     grouped = riesz.Explainer(model, background, groups={"pair": [1, 3]})(X[20:21])
     players = [[0], [1, 3], [2]]
     of_groups = lambda mask: value(
-        np.isin(np.arange(4), [c for on, own in zip(mask, players) if on for c in own])
+        np.isin(np.arange(4), [c for on, columns in zip(mask, players) if on for c in columns])
     )
     np.testing.assert_allclose(grouped.values[0], shapley(of_groups, 3), atol=1e-9)
 
@@ -98,12 +100,12 @@ def test_indices_groups_and_games(data):
     np.testing.assert_allclose(marginal.values[0], interventional(model.predict, x, mixtures), atol=1e-9)
 
 
-def test_without_a_background_it_says_what_to_give(data):
+def test_missing_backgrounds_are_refused_with_advice(data):
     X, y = data
     model = SVR(kernel="poly").fit(X, y)
     with pytest.raises(
         ValueError, match="ties the columns x0, x1, x2, x3 together.* given a background or a baseline"
     ):
         riesz.Explainer(model)
-    together = riesz.Explainer(model, groups={"all": range(4)})(X[:2])
-    np.testing.assert_allclose(together.predictions, model.predict(X[:2]), atol=1e-9)
+    grouped = riesz.Explainer(model, groups={"all": range(4)})(X[:2])
+    np.testing.assert_allclose(grouped.predictions, model.predict(X[:2]), atol=1e-9)

@@ -101,7 +101,7 @@ def test_classifiers_are_explained_by_their_probabilities(name, count, data):
     )
 
 
-def test_standard_errors_and_the_reason_are_said(data):
+def test_standard_errors_and_the_reason_are_reported(data):
     X, y = data
     wide = np.hstack([X, np.sin(3 * X), X**2])
     model = RandomForestRegressor(10, random_state=0).fit(wide, y)
@@ -154,14 +154,17 @@ def test_other_scores_labels_and_several_targets(data):
     agrees(local, local.decision_function, X)
     # Numbers of clusters and of classes are no quantities.
     clusters = KMeans(3, n_init=1, random_state=0).fit(X)
-    found = agrees(clusters, lambda rows: np.eye(3)[clusters.predict(rows)], X)
-    assert found.output_names == ["0", "1", "2"] and "predicted class" in found.provenance.model["explained"]
+    explanation = agrees(clusters, lambda rows: np.eye(3)[clusters.predict(rows)], X)
+    assert (
+        explanation.output_names == ["0", "1", "2"]
+        and "predicted class" in explanation.provenance.model["explained"]
+    )
     hard = VotingClassifier([("a", TREES), ("b", GaussianNB())]).fit(X, np.where(label, "yes", "no"))
-    found = agrees(hard, lambda rows: (hard.predict(rows)[:, None] == ["no", "yes"]).astype(float), X)
-    assert found.output_names == ["no", "yes"]
-    both = RandomForestClassifier(3, random_state=0).fit(X, np.column_stack([label, X[:, 0] > 0]))
-    found = agrees(both, lambda rows: np.hstack(both.predict_proba(rows)), X)
-    assert found.output_names == ["y0: 0", "y0: 1", "y1: 0", "y1: 1"]
+    explanation = agrees(hard, lambda rows: (hard.predict(rows)[:, None] == ["no", "yes"]).astype(float), X)
+    assert explanation.output_names == ["no", "yes"]
+    multilabel = RandomForestClassifier(3, random_state=0).fit(X, np.column_stack([label, X[:, 0] > 0]))
+    explanation = agrees(multilabel, lambda rows: np.hstack(multilabel.predict_proba(rows)), X)
+    assert explanation.output_names == ["y0: 0", "y0: 1", "y1: 0", "y1: 1"]
     several = RandomForestRegressor(3, random_state=0).fit(X, np.column_stack([y, -y]))
     assert agrees(several, several.predict, X).output_names == ["y0", "y1"]
     centroid = NearestCentroid().fit(X, label)
@@ -170,16 +173,16 @@ def test_other_scores_labels_and_several_targets(data):
     agrees(stacked, stacked.decision_function, X)
 
 
-class Own:
-    """What somebody wrote, with a predict and nothing else."""
+class PredictOnly:
+    """A user's model, with a predict method and nothing else."""
 
     def predict(self, rows):
         return np.asarray(rows)[:, 0] * np.asarray(rows)[:, 1]
 
 
-def test_whatever_has_a_predict(data):
+def test_any_object_with_predict_is_explained(data):
     X, _ = data
-    assert agrees(Own(), Own().predict, X).feature_names == ["x0", "x1", "x2", "x3"]
+    assert agrees(PredictOnly(), PredictOnly().predict, X).feature_names == ["x0", "x1", "x2", "x3"]
     with pytest.raises(
         riesz.UnsupportedModelError, match="a object is not a model that riesz reads, and has no predict"
     ):
@@ -237,10 +240,12 @@ def test_boosting_of_other_libraries(data):
         ]:
             regressor.fit(rows, y)
             classifier.fit(rows, label)
-            asked = (lambda a: a) if rows is X else (lambda a: pd.DataFrame(a, columns=list("abcd")))
+            to_rows = (lambda a: a) if rows is X else (lambda a: pd.DataFrame(a, columns=list("abcd")))
             for model, function in [(regressor, regressor.predict), (classifier, classifier.predict_proba)]:
                 explanation = riesz.Explainer(model, rows[:5])(rows[20:22])
-                expected = interventional(lambda a: np.asarray(function(asked(a)), dtype=float), X[20], X[:5])
+                expected = interventional(
+                    lambda a: np.asarray(function(to_rows(a)), dtype=float), X[20], X[:5]
+                )
                 np.testing.assert_allclose(explanation.values[0], expected, atol=1e-6)
                 assert explanation.feature_names == (["x0", "x1", "x2", "x3"] if rows is X else list("abcd"))
             assert riesz.Explainer(classifier, rows[:5], link="logit")(rows[:2]).shape == (2, 4, 2)
@@ -265,7 +270,7 @@ def test_support_vector_machines_of_other_kinds_are_exact(data):
         assert explanation.bound.max() < 1e-9
 
 
-def test_kernel_values_handed_over_are_told_what_to_give(data):
+def test_precomputed_kernels_are_refused_with_advice(data):
     X, y = data
     gram = lambda a, b: np.exp(-0.3 * ((a[:, None] - b[None]) ** 2).sum(axis=2))
     label = y > np.median(y)
@@ -282,8 +287,8 @@ def test_kernel_values_handed_over_are_told_what_to_give(data):
         expansion = riesz.Expansion(
             kernel, points=X[model.support_], coef=model.dual_coef_[0], intercept=intercept
         )
-        own = model.decision_function if isinstance(model, SVC) else model.predict
-        agrees(expansion, lambda rows: own(gram(rows, X)), X)
+        predict = model.decision_function if isinstance(model, SVC) else model.predict
+        agrees(expansion, lambda rows: predict(gram(rows, X)), X)
     ridge = KernelRidge(kernel="precomputed").fit(gram(X, X), y)
     with pytest.raises(riesz.UnsupportedModelError, match="points=X_train, coef=model.dual_coef_"):
         riesz.Explainer(ridge, X[:5])
@@ -306,8 +311,8 @@ class Overlap(GenericKernelMixin, StationaryKernelMixin, Kernel):
         return np.ones(len(X))
 
 
-def test_processes_over_objects_are_told_what_to_give():
-    sets = np.array([frozenset(own) for own in ("abc", "abd", "xy", "xz", "ax", "bz")], dtype=object)
+def test_processes_over_objects_are_refused():
+    sets = np.array([frozenset(letters) for letters in ("abc", "abd", "xy", "xz", "ax", "bz")], dtype=object)
     for model, target in [
         (GaussianProcessRegressor(Overlap(), optimizer=None, alpha=0.1), [1.0, 0.0, 2.0, -1.0, 1.0, 0.0]),
         (GaussianProcessClassifier(Overlap(), optimizer=None), [1, 0, 1, 0, 1, 0]),
@@ -319,7 +324,7 @@ def test_processes_over_objects_are_told_what_to_give():
 
 
 @pytest.mark.filterwarnings("ignore:Solver terminated early")
-def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
+def test_models_that_differ_from_their_kernel_are_refused(data):
     """At training rows this one agrees with its kernel."""
     X, y = data
     for model in (
@@ -328,8 +333,10 @@ def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
         GaussianProcessRegressor(RBF(), alpha=0.1, optimizer=None),
     ):
         model.fit(X, y)
-        own = model.predict
-        model.predict = lambda rows, own=own: own(rows) + 1e-3 * (np.asarray(rows) > 4.0).any(axis=1)
+        predict = model.predict
+        model.predict = lambda rows, predict=predict: (
+            predict(rows) + 1e-3 * (np.asarray(rows) > 4.0).any(axis=1)
+        )
         far = np.abs(X) + 5.0
         with pytest.raises(
             riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"
@@ -352,7 +359,7 @@ def test_a_model_that_is_another_is_refused_at_the_rows_of_the_user(data):
     assert riesz.Explainer(SVR().fit(frame, y), frame)(frame[:2]).certificate.holds
     # However small the outcome is.
     tiny = SVR(epsilon=1e-12, C=1e-7).fit(X, 1e-9 * y)
-    own = tiny.predict
-    tiny.predict = lambda rows: 1.5 * own(rows)
+    predict = tiny.predict
+    tiny.predict = lambda rows: 1.5 * predict(rows)
     with pytest.raises(riesz.UnsupportedModelError, match="does not predict"):
         riesz.Explainer(tiny, X[:5])

@@ -18,8 +18,8 @@ WON = (rng.random(len(LEFT)) < 1 / (1 + np.exp(-2 * (ITEMS[LEFT, 0] - ITEMS[RIGH
 PAIRS = np.column_stack([LEFT, RIGHT])
 
 
-def fitted(items=ITEMS, duels=PAIRS, outcome=WON, **how):
-    settings = {"kernel": RBF([2.0, 2.0, 2.0]), "optimizer": None, **how}
+def fitted(items=ITEMS, duels=PAIRS, outcome=WON, **options):
+    settings = {"kernel": RBF([2.0, 2.0, 2.0]), "optimizer": None, **options}
     return riesz.PreferenceClassifier(**settings).fit(items, duels, outcome=outcome)
 
 
@@ -27,18 +27,18 @@ def test_sides_and_spellings_change_nothing():
     model = fitted()
     left, right = ITEMS[:5], ITEMS[5:10]
     mean, sd = model.decision_function(left, right, return_std=True)
-    chance = model.predict_proba(left, right)
-    np.testing.assert_allclose(chance.sum(axis=1), 1.0)
-    np.testing.assert_allclose(model.predict_proba(right, left), chance[:, ::-1], rtol=1e-9)
-    other, spread = model.decision_function(right, left, return_std=True)
-    np.testing.assert_allclose([-other, spread], [mean, sd], rtol=1e-9)
+    probabilities = model.predict_proba(left, right)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(model.predict_proba(right, left), probabilities[:, ::-1], rtol=1e-9)
+    other, other_sd = model.decision_function(right, left, return_std=True)
+    np.testing.assert_allclose([-other, other_sd], [mean, sd], rtol=1e-9)
     np.testing.assert_allclose(model.superiority(left, right) + model.superiority(right, left), 1.0)
     assert model.superiority(left[:1], left[:1]) == 0.5
     # Of two alike nothing is unknown, whatever rounding makes of four numbers that cancel.
-    for told in model.decision_function(left, left, return_std=True):
-        np.testing.assert_array_equal(told, 0.0)
+    for value in model.decision_function(left, left, return_std=True):
+        np.testing.assert_array_equal(value, 0.0)
     # Averages over the posterior are nearer to one half than the logistic function of the mean.
-    assert (np.abs(chance[:, 1] - 0.5) < np.abs(1 / (1 + np.exp(-mean)) - 0.5)).all()
+    assert (np.abs(probabilities[:, 1] - 0.5) < np.abs(1 / (1 + np.exp(-mean)) - 0.5)).all()
     winner_first = np.where(WON[:, None] == 1, PAIRS, PAIRS[:, ::-1])
     names = [f"item {i}" for i in range(25)]
     frame = pd.DataFrame(ITEMS, columns=["a", "b", "c"], index=names)
@@ -49,16 +49,20 @@ def test_sides_and_spellings_change_nothing():
         pickle.loads(pickle.dumps(model)),
         clone(model).fit(ITEMS, PAIRS, outcome=WON),
     ):
-        given = frame.iloc[5:10] if again.n_features_in_ == 3 and again._names == ["a", "b", "c"] else right
+        right_rows = (
+            frame.iloc[5:10] if again.n_features_in_ == 3 and again._names == ["a", "b", "c"] else right
+        )
         np.testing.assert_allclose(
-            again.decision_function(frame.iloc[:5] if given is not right else left, given), mean, rtol=1e-9
+            again.decision_function(frame.iloc[:5] if right_rows is not right else left, right_rows),
+            mean,
+            rtol=1e-9,
         )
     assert (model.predict(left, right) == np.where(mean > 0, "left", "right")).all()
     # One row beside many.
     np.testing.assert_array_equal(model.decision_function(left[0], right)[:1], mean[:1])
 
 
-def test_tuning_finds_who_wins():
+def test_tuning_predicts_winners():
     model = riesz.PreferenceClassifier().fit(ITEMS, PAIRS, outcome=WON)
     truth = ITEMS[LEFT, 0] > ITEMS[RIGHT, 0]
     assert ((model.predict(ITEMS[LEFT], ITEMS[RIGHT]) == "left") == truth).mean() > 0.85
@@ -66,8 +70,8 @@ def test_tuning_finds_who_wins():
     assert (
         len(model.kernel_.length_scale) == 3 and model.kernel_.length_scale[0] < model.kernel_.length_scale[1]
     )
-    alone = riesz.PreferenceClassifier("utility").fit(ITEMS, PAIRS, outcome=WON)
-    assert alone.generalised_ == 0.0 and alone.utility_ > 0.0
+    utility_model = riesz.PreferenceClassifier("utility").fit(ITEMS, PAIRS, outcome=WON)
+    assert utility_model.generalised_ == 0.0 and utility_model.utility_ > 0.0
 
 
 def test_categories_are_read():
@@ -89,16 +93,16 @@ def test_duels_are_explained():
     model = fitted()
     background = model.rows(ITEMS, ITEMS)  # All else equal: absent features come from the same item.
     explainer = riesz.Explainer(model.expansion_, background, groups=model.groups_)
-    found = explainer(model.rows(ITEMS[:4], ITEMS[4:8]))
-    assert found.feature_names == ["x0", "x1", "x2"] and found.certificate.holds
+    explanation = explainer(model.rows(ITEMS[:4], ITEMS[4:8]))
+    assert explanation.feature_names == ["x0", "x1", "x2"] and explanation.certificate.holds
     np.testing.assert_allclose(
-        found.values.sum(axis=1), model.decision_function(ITEMS[:4], ITEMS[4:8]), rtol=1e-9
+        explanation.values.sum(axis=1), model.decision_function(ITEMS[:4], ITEMS[4:8]), rtol=1e-9
     )
-    turned = explainer(model.rows(ITEMS[4:8], ITEMS[:4]))
-    np.testing.assert_allclose(turned.values, -found.values, atol=1e-12)
+    mirrored = explainer(model.rows(ITEMS[4:8], ITEMS[:4]))
+    np.testing.assert_allclose(mirrored.values, -explanation.values, atol=1e-12)
 
 
-def test_files_keep_it(tmp_path):
+def test_files_keep_the_posterior(tmp_path):
     model = fitted()
     model.expansion_.save(tmp_path / "m.riesz", posterior=True)
     rows = model.rows(ITEMS[:3], ITEMS[3:6])
@@ -107,7 +111,7 @@ def test_files_keep_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("options", "words"),
     [
         ({"duels": [[0, 25]]}, "item 25, but items have 25 rows"),
         ({"duels": [[0, 1, 2]]}, "each is a pair of items"),
@@ -119,14 +123,14 @@ def test_files_keep_it(tmp_path):
         ({"items": pd.DataFrame(ITEMS, index=[f"i{i}" for i in range(25)])}, "not in the index of items"),
     ],
 )
-def test_what_is_wrong_is_said(how, words):
-    if "duels" in how:
-        how = {"outcome": None, **how}
+def test_invalid_input_is_refused(options, words):
+    if "duels" in options:
+        options = {"outcome": None, **options}
     with pytest.raises((ValueError, TypeError), match=words):
-        fitted(**how)
+        fitted(**options)
 
 
-def test_pairs_stay_together():
+def test_pair_groups_do_not_split_pairs():
     from sklearn.model_selection import GroupKFold
 
     from riesz.preference import pair_groups
@@ -150,8 +154,8 @@ GAMES = {
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_changes_its_sign_with_the_sides(game):
     model, left, right = fitted(), ITEMS[[0, 1, 2, 4]], ITEMS[[5, 6, 7, 4]]
-    how = {"game": game, "background": GAMES[game]} | ({"ridge": 0.01} if game == "observational" else {})
-    why, other = model.explain(left, right, **how), model.explain(right, left, **how)
+    options = {"game": game, "background": GAMES[game]} | ({"ridge": 0.01} if game == "observational" else {})
+    why, other = model.explain(left, right, **options), model.explain(right, left, **options)
     assert why.feature_names == ["x0", "x1", "x2"] and why.exactness == "exact"
     np.testing.assert_array_equal(why.values, -other.values)
     np.testing.assert_array_equal(why.values[3], 0.0)
@@ -171,10 +175,10 @@ def test_every_game_changes_its_sign_with_the_sides(game):
 
 def test_matches_groups_and_other_values():
     model, left, right = fitted(), ITEMS[:3], ITEMS[5:8]
-    met = model.rows(ITEMS[LEFT[:20]], ITEMS[RIGHT[:20]])
-    matches = model.explain(left, right, met, game="matches")
-    both = np.vstack([met, np.hstack([met[:, 3:], met[:, :3]])])
-    general = riesz.Explainer(model.expansion_, both, groups=model.groups_)(model.rows(left, right))
+    duel_rows = model.rows(ITEMS[LEFT[:20]], ITEMS[RIGHT[:20]])
+    matches = model.explain(left, right, duel_rows, game="matches")
+    both_orders = np.vstack([duel_rows, np.hstack([duel_rows[:, 3:], duel_rows[:, :3]])])
+    general = riesz.Explainer(model.expansion_, both_orders, groups=model.groups_)(model.rows(left, right))
     np.testing.assert_allclose(matches.values, general.values, atol=1e-10)
     grouped = model.explain(left, right, groups={"others": ["x1", "x2"]})
     assert grouped.feature_names == ["x0", "others"]
@@ -187,10 +191,10 @@ def test_matches_groups_and_other_values():
     )
 
 
-@pytest.mark.parametrize("how", [{}, {"game": "paired"}, {"game": "observational", "ridge": 0.05}])
-def test_values_know_how_sure_they_are(how):
+@pytest.mark.parametrize("options", [{}, {"game": "paired"}, {"game": "observational", "ridge": 0.05}])
+def test_values_have_standard_deviations(options):
     model, left, right = fitted(), ITEMS[:2], ITEMS[5:7]
-    why = model.explain(left, right, covariance=True, **how)
+    why = model.explain(left, right, covariance=True, **options)
     _, sd = model.decision_function(left, right, return_std=True)
     np.testing.assert_allclose(np.sqrt(why.covariance.sum(axis=(1, 2))), sd, rtol=1e-6)
     assert (why.sd > 0).all()
@@ -206,7 +210,7 @@ def test_categories_are_explained():
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("options", "words"),
     [
         ({"game": "fair"}, "it is one of 'independent'"),
         ({"game": "functional", "background": ITEMS}, "takes no background"),
@@ -220,17 +224,17 @@ def test_categories_are_explained():
         ({"index": "shapely"}, "shapely"),
     ],
 )
-def test_what_cannot_be_explained_is_said(how, words):
+def test_invalid_explanations_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        fitted().explain(ITEMS[:1], ITEMS[1:2], **how)
+        fitted().explain(ITEMS[:1], ITEMS[1:2], **options)
 
 
 def test_random_orders_estimate_values_with_standard_errors():
     model = fitted()
     exact = model.explain(ITEMS[:3], ITEMS[3:6], game="paired")
-    found = model.explain(ITEMS[:3], ITEMS[3:6], game="paired", permutations=200)
-    assert found.std_error is not None and (found.std_error > 0).all()
-    assert (abs(found.values - exact.values) < 4 * found.std_error).all()
-    np.testing.assert_allclose(found.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-12)
+    estimated = model.explain(ITEMS[:3], ITEMS[3:6], game="paired", permutations=200)
+    assert estimated.std_error is not None and (estimated.std_error > 0).all()
+    assert (abs(estimated.values - exact.values) < 4 * estimated.std_error).all()
+    np.testing.assert_allclose(estimated.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-12)
     other = model.explain(ITEMS[3:6], ITEMS[:3], game="paired", permutations=200)
-    assert (other.values == -found.values).all()
+    assert (other.values == -estimated.values).all()

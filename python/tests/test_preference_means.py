@@ -14,13 +14,13 @@ rng = np.random.default_rng(7)
 ITEMS = pd.DataFrame(
     rng.normal(size=(12, 2)), columns=["power", "weight"], index=[f"item {i}" for i in range(12)]
 )
-LEFT, RIGHT = (both := rng.integers(12, size=(2, 90)))[:, both[0] != both[1]]
+LEFT, RIGHT = (index_pairs := rng.integers(12, size=(2, 90)))[:, index_pairs[0] != index_pairs[1]]
 WON = rng.random(len(LEFT)) < 1 / (
     1 + np.exp(2 * (ITEMS.power.to_numpy()[RIGHT] - ITEMS.power.to_numpy()[LEFT]))
 )
 NAMES = ITEMS.index.to_numpy()
 DUELS = np.column_stack([NAMES[LEFT], NAMES[RIGHT]])
-ONE, OTHERS = ITEMS.iloc[[0]], ITEMS.iloc[1:]
+FIRST_ITEM, OTHER_ITEMS = ITEMS.iloc[[0]], ITEMS.iloc[1:]
 MEMBERS = [
     ("A", "item 0", 1.0),
     ("A", "item 1", 3.0),
@@ -31,8 +31,8 @@ MEMBERS = [
 ZERO = pd.DataFrame(np.zeros((1, 2)), columns=ITEMS.columns)
 
 
-def fitted(**own):
-    return riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5]), optimizer=None, **own).fit(
+def fitted(**options):
+    return riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5]), optimizer=None, **options).fit(
         ITEMS, DUELS, outcome=WON
     )
 
@@ -42,29 +42,29 @@ MODEL = fitted()
 
 def kept(items, columns):
     """Items whose other columns are 0, as the baseline has them."""
-    found = items.copy()
-    found[[name for name in items.columns if name not in columns]] = 0.0
-    return found
+    masked = items.copy()
+    masked[[name for name in items.columns if name not in columns]] = 0.0
+    return masked
 
 
-def shapley(worth):
-    """Of two features, from what coalitions are worth."""
-    nobody, power, weight, both = (
-        worth(columns) for columns in ([], ["power"], ["weight"], ["power", "weight"])
+def shapley(value):
+    """Shapley values of two features, from the values of all coalitions."""
+    empty, power, weight, full = (
+        value(columns) for columns in ([], ["power"], ["weight"], ["power", "weight"])
     )
-    return [(power - nobody + both - weight) / 2, (weight - nobody + both - power) / 2]
+    return [(power - empty + full - weight) / 2, (weight - empty + full - power) / 2]
 
 
 def test_an_item_against_many_is_the_mean_over_them():
-    why = MODEL.explain(ITEMS.iloc[:2], OTHERS.iloc[1:], ZERO, game="baseline", average="opponents")
+    why = MODEL.explain(ITEMS.iloc[:2], OTHER_ITEMS.iloc[1:], ZERO, game="baseline", average="opponents")
     for row in range(2):
-        one = ITEMS.iloc[[row]]
+        item = ITEMS.iloc[[row]]
         mean = lambda columns: MODEL.decision_function(
-            kept(one, columns), kept(OTHERS.iloc[1:], columns)
+            kept(item, columns), kept(OTHER_ITEMS.iloc[1:], columns)
         ).mean()
         np.testing.assert_allclose(why.values[row], shapley(mean), atol=1e-12)
     np.testing.assert_allclose(
-        why.data[0], (ONE.to_numpy() - OTHERS.iloc[1:].to_numpy()).mean(axis=0), atol=1e-12
+        why.data[0], (FIRST_ITEM.to_numpy() - OTHER_ITEMS.iloc[1:].to_numpy()).mean(axis=0), atol=1e-12
     )
     assert why.certificate.holds and why.certificate.bound < 1e-10
     assert [(duel.left, duel.right, duel.probability) for duel in why.duels] == [
@@ -74,17 +74,19 @@ def test_an_item_against_many_is_the_mean_over_them():
     assert "seen" not in why.provenance.run and "the item on the left" in why.provenance.run["mean"]
     # In every game, and without names.
     for game in ("independent", "paired"):
-        each = MODEL.explain(ONE, OTHERS, game=game)
-        mean = MODEL.explain(ONE.to_numpy(), OTHERS.to_numpy(), game=game, average="opponents")
-        np.testing.assert_allclose(mean.values[0], each.values.mean(axis=0), atol=1e-13)
+        separate = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game=game)
+        mean = MODEL.explain(FIRST_ITEM.to_numpy(), OTHER_ITEMS.to_numpy(), game=game, average="opponents")
+        np.testing.assert_allclose(mean.values[0], separate.values.mean(axis=0), atol=1e-13)
     # A single item may be a row of its own.
-    alone = MODEL.explain(ITEMS.iloc[0], OTHERS, average="opponents")
-    np.testing.assert_allclose(alone.values, MODEL.explain(ONE, OTHERS, average="opponents").values, atol=0)
-    assert alone.duels[0].left == "item 0"
+    single = MODEL.explain(ITEMS.iloc[0], OTHER_ITEMS, average="opponents")
+    np.testing.assert_allclose(
+        single.values, MODEL.explain(FIRST_ITEM, OTHER_ITEMS, average="opponents").values, atol=0
+    )
+    assert single.duels[0].left == "item 0"
 
 
 def test_means_of_explanations():
-    why = MODEL.explain(ONE, OTHERS)
+    why = MODEL.explain(FIRST_ITEM, OTHER_ITEMS)
     mean = why.average()
     np.testing.assert_allclose(mean.values, why.values.mean(axis=0), atol=1e-14)
     assert mean.values.shape == (2,) and mean.predictions == pytest.approx(why.predictions.mean(), abs=1e-14)
@@ -95,22 +97,24 @@ def test_means_of_explanations():
     )
     assert several.duels[1] == why.duels[3] and several.certificate.holds
     # Over both orders nothing is left.
-    turned = MODEL.explain(OTHERS, ONE)
-    both = np.vstack([why.values, turned.values]).mean(axis=0)
-    np.testing.assert_allclose(both, 0, atol=1e-15)
+    mirrored = MODEL.explain(OTHER_ITEMS, FIRST_ITEM)
+    order_mean = np.vstack([why.values, mirrored.values]).mean(axis=0)
+    np.testing.assert_allclose(order_mean, 0, atol=1e-15)
     # What is not known of means is not said: the mean of one is as sure as it was.
-    sure = MODEL.explain(ONE, OTHERS, game="paired", covariance=True)
-    assert sure.sd is not None and sure.average().sd is None
-    np.testing.assert_array_equal(sure.average(np.eye(11)[[2]]).covariance, sure.covariance[[2]])
+    with_covariance = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game="paired", covariance=True)
+    assert with_covariance.sd is not None and with_covariance.average().sd is None
+    np.testing.assert_array_equal(
+        with_covariance.average(np.eye(11)[[2]]).covariance, with_covariance.covariance[[2]]
+    )
     for refused in (
-        lambda: MODEL.explain(ONE, OTHERS, game="paired", covariance=True, average="opponents"),
+        lambda: MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game="paired", covariance=True, average="opponents"),
         lambda: MODEL.explain_bags(ITEMS, MEMBERS, [("A", "B")], game="paired", covariance=True),
     ):
         with pytest.raises(ValueError, match="vary with those of another is not kept"):
             refused()
 
 
-def test_standard_errors_of_means_are_no_less():
+def test_standard_errors_of_averages_are_means():
     wide = pd.DataFrame(rng.normal(size=(101, 14)), columns=[f"x{j}" for j in range(14)])
     duels = rng.permutation(101)[:60].reshape(30, 2)
     model = riesz.PreferenceClassifier(kernel=RBF([5.0] * 14), optimizer=None).fit(wide, duels)
@@ -121,19 +125,19 @@ def test_standard_errors_of_means_are_no_less():
 
 def test_bags_are_means_of_their_members():
     why = MODEL.explain_bags(ITEMS, MEMBERS, [("A", "B")], ZERO, game="baseline")
-    worth = lambda columns: MODEL.predict_bags(kept(ITEMS, columns), MEMBERS, [("A", "B")])[0][0]
-    np.testing.assert_allclose(why.values[0], shapley(worth), atol=1e-12)
-    log_odds, sd, chance = MODEL.predict_bags(ITEMS, MEMBERS, [("A", "B")])
+    value = lambda columns: MODEL.predict_bags(kept(ITEMS, columns), MEMBERS, [("A", "B")])[0][0]
+    np.testing.assert_allclose(why.values[0], shapley(value), atol=1e-12)
+    log_odds, sd, probabilities = MODEL.predict_bags(ITEMS, MEMBERS, [("A", "B")])
     duel = why.duels[0]
     assert (duel.left, duel.right) == ("A", "B") and duel.probability == pytest.approx(
-        chance[0, 1], abs=1e-12
+        probabilities[0, 1], abs=1e-12
     )
     assert why.predictions[0] == pytest.approx(log_odds[0], abs=1e-12)
     low, high = 1 / (1 + np.exp(-(log_odds[0] + 1.959963984540054 * np.array([-1, 1]) * sd[0])))
     assert duel.interval == pytest.approx((low, high), abs=1e-9)
     assert why.certificate.holds and "members" in why.provenance.run["bags"]
-    turned = MODEL.explain_bags(ITEMS, MEMBERS, [("B", "A")], ZERO, game="baseline")
-    np.testing.assert_allclose(turned.values, -why.values, atol=1e-14)
+    mirrored = MODEL.explain_bags(ITEMS, MEMBERS, [("B", "A")], ZERO, game="baseline")
+    np.testing.assert_allclose(mirrored.values, -why.values, atol=1e-14)
 
 
 def test_bags_know_categories_and_contexts():
@@ -141,19 +145,23 @@ def test_bags_know_categories_and_contexts():
     ground = np.where(np.arange(len(DUELS)) % 2, "clay", "grass")
     model = riesz.PreferenceClassifier("utility", optimizer=None).fit(items, DUELS, outcome=WON, users=ground)
     why = model.explain_bags(items, MEMBERS, [("A", "B"), ("B", "A")], users=["clay", "grass"])
-    found = model.predict_bags(items, MEMBERS, [("A", "B"), ("B", "A")], users=["clay", "grass"])[0]
-    np.testing.assert_allclose(why.predictions, found, atol=1e-12)
+    predictions = model.predict_bags(items, MEMBERS, [("A", "B"), ("B", "A")], users=["clay", "grass"])[0]
+    np.testing.assert_allclose(why.predictions, predictions, atol=1e-12)
     assert why.certificate.holds and why.feature_names[:3] == ["power", "weight", "kind"]
 
 
 def test_duels_have_names_and_probabilities(tmp_path):
-    why = MODEL.explain(ONE, OTHERS.iloc[:3])
+    why = MODEL.explain(FIRST_ITEM, OTHER_ITEMS.iloc[:3])
     assert [duel.left for duel in why.duels] == ["item 0"] * 3 and why.duels[1].right == "item 2"
     np.testing.assert_allclose(
-        [duel.probability for duel in why.duels], MODEL.predict_proba(ONE, OTHERS.iloc[:3])[:, 1], atol=1e-12
+        [duel.probability for duel in why.duels],
+        MODEL.predict_proba(FIRST_ITEM, OTHER_ITEMS.iloc[:3])[:, 1],
+        atol=1e-12,
     )
     np.testing.assert_allclose(
-        [duel.superiority for duel in why.duels], MODEL.superiority(ONE, OTHERS.iloc[:3]), atol=1e-9
+        [duel.superiority for duel in why.duels],
+        MODEL.superiority(FIRST_ITEM, OTHER_ITEMS.iloc[:3]),
+        atol=1e-9,
     )
     assert (
         why.provenance.game == "Pref-SHAP, independent"
@@ -167,7 +175,9 @@ def test_duels_have_names_and_probabilities(tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "3 duels" in page and "item 0 against item 1" in page and "Table of duels" in page
     # Other rows are no duels.
-    plain = riesz.Explainer(MODEL.expansion_, MODEL.rows(ONE, OTHERS))(MODEL.rows(ONE, OTHERS))
+    plain = riesz.Explainer(MODEL.expansion_, MODEL.rows(FIRST_ITEM, OTHER_ITEMS))(
+        MODEL.rows(FIRST_ITEM, OTHER_ITEMS)
+    )
     assert plain.duels is None and plain.average().duels is None
 
 
@@ -181,9 +191,9 @@ def test_duels_have_names_and_probabilities(tmp_path):
         ("matches", "two in a random one of 3 duels"),
     ],
 )
-def test_games_are_those_of_duels(game, absent):
-    background = {"baseline": ZERO, "matches": MODEL.rows(ONE, OTHERS.iloc[:3])}.get(game)
-    why = MODEL.explain(ONE, OTHERS, background, game=game)
+def test_provenance_names_the_game(game, absent):
+    background = {"baseline": ZERO, "matches": MODEL.rows(FIRST_ITEM, OTHER_ITEMS.iloc[:3])}.get(game)
+    why = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, background, game=game)
     assert why.provenance.game == f"Pref-SHAP, {game}" and absent in why.provenance.absent
     assert "left item wins" in why.provenance.run["explained"] and f"Pref-SHAP, {game}" in repr(why)
 
@@ -195,10 +205,10 @@ def test_games_are_those_of_duels(game, absent):
         (lambda why: why.average(np.zeros(11)), "weight of mean 1"),
         (lambda why: why.average(-np.ones(11)), "weight of mean 1"),
         (lambda why: why[0].average(), "single row"),
-        (lambda why: MODEL.explain(ONE, OTHERS, average="all"), "None or 'opponents'"),
+        (lambda why: MODEL.explain(FIRST_ITEM, OTHER_ITEMS, average="all"), "None or 'opponents'"),
         (lambda why: MODEL.explain_bags(ITEMS, MEMBERS, [("A", "C")]), "bags that members do not"),
     ],
 )
-def test_what_is_wrong_is_said(wrong, words):
+def test_invalid_input_is_refused(wrong, words):
     with pytest.raises(ValueError, match=words):
-        wrong(MODEL.explain(ONE, OTHERS))
+        wrong(MODEL.explain(FIRST_ITEM, OTHER_ITEMS))

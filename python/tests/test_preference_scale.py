@@ -42,10 +42,10 @@ def test_abilities_are_logistic_regression():
     named = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(
         FRAME, np.array(NAMES)[PAIRS], outcome=WON
     )
-    alone = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(
+    itemless = riesz.PreferenceClassifier("bradley_terry", ridge=0.7).fit(
         None, np.array(NAMES)[PAIRS], outcome=WON
     )
-    for again in (named, alone, pickle.loads(pickle.dumps(named))):
+    for again in (named, itemless, pickle.loads(pickle.dumps(named))):
         np.testing.assert_allclose([again.abilities_[name] for name in NAMES], expected, atol=1e-6)
     mean, sd = named.decision_function(NAMES[:4], NAMES[4:8], return_std=True)
     np.testing.assert_allclose(mean, expected[:4] - expected[4:8], atol=1e-6)
@@ -72,10 +72,10 @@ def test_random_effects_choose_a_ridge():
     assert strict.fit(FRAME, np.array(NAMES)[PAIRS], outcome=WON).ridge_ == 0
     with pytest.raises(ValueError, match="1 item never won"):
         strict.fit(None, [("a", "b"), ("b", "a"), ("b", "c")])
-    some = riesz.PreferenceClassifier("bradley_terry", ridge=1).fit(
+    ridged = riesz.PreferenceClassifier("bradley_terry", ridge=1).fit(
         None, [("a", "b"), ("b", "a"), ("b", "c")]
     )
-    assert "1 item never won (c)" in some.notes_[0] and model.notes_ == []
+    assert "1 item never won (c)" in ridged.notes_[0] and model.notes_ == []
     with pytest.raises(ValueError, match="ridge"):
         riesz.PreferenceClassifier("bradley_terry", ridge="much").fit(ITEMS, PAIRS)
 
@@ -89,8 +89,8 @@ def test_linear_abilities_are_logistic_regression(tmp_path):
     )
     # Shares of features are differences times coefficients.
     explainer = riesz.Explainer(model.expansion_, model.rows(FRAME, FRAME), groups=model.groups_)
-    found = explainer(model.rows(ITEMS[:2], ITEMS[2:4]))
-    np.testing.assert_allclose(found.values, (ITEMS[:2] - ITEMS[2:4]) * expected, atol=1e-6)
+    explanation = explainer(model.rows(ITEMS[:2], ITEMS[2:4]))
+    np.testing.assert_allclose(explanation.values, (ITEMS[:2] - ITEMS[2:4]) * expected, atol=1e-6)
     model.expansion_.save(tmp_path / "m.riesz", posterior=True)
     again = riesz.Expansion.load(tmp_path / "m.riesz")
     rows = model.rows(ITEMS[:3], ITEMS[3:6])
@@ -99,8 +99,8 @@ def test_linear_abilities_are_logistic_regression(tmp_path):
 
 def test_any_classifier_takes_pairs():
     wide = np.hstack([ITEMS[LEFT], ITEMS[RIGHT]])
-    both, y = np.vstack([wide, np.roll(wide, 3, axis=1)]), np.concatenate([WON, 1 - WON])
-    plain = LogisticRegression(tol=1e-10).fit(both, y)
+    both_orders, y = np.vstack([wide, np.roll(wide, 3, axis=1)]), np.concatenate([WON, 1 - WON])
+    plain = LogisticRegression(tol=1e-10).fit(both_orders, y)
     model = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, PAIRS, outcome=WON)
     np.testing.assert_allclose(
         model.predict_proba(ITEMS[:5], ITEMS[5:10])[:, 1],
@@ -111,20 +111,20 @@ def test_any_classifier_takes_pairs():
         FRAME, np.array(NAMES)[PAIRS], outcome=WON
     )
     assert list(trees.estimator_.feature_names_in_[[0, -1]]) == ["left_a", "right_c"]
-    there, back = (
+    forward, back = (
         trees.predict_proba(*sides)[:, 1] for sides in ((FRAME[:9], FRAME[9:18]), (FRAME[9:18], FRAME[:9]))
     )
-    np.testing.assert_allclose(there, 1 - back, atol=1e-15)
+    np.testing.assert_allclose(forward, 1 - back, atol=1e-15)
     np.testing.assert_allclose(
-        trees.decision_function(FRAME[:9], FRAME[9:18]), np.log(there / back), atol=1e-12
+        trees.decision_function(FRAME[:9], FRAME[9:18]), np.log(forward / back), atol=1e-12
     )
-    assert ((trees.predict(FRAME[:9], FRAME[9:18]) == "left") == (there > 0.5)).all()
+    assert ((trees.predict(FRAME[:9], FRAME[9:18]) == "left") == (forward > 0.5)).all()
     # A tie is half a win for either.
     tied = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, [(0, 1), (2, 3)], outcome=[0.5, 1.0])
     twice = [(0, 1), (1, 0), (2, 3)]
-    same = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, twice, sample_weight=[0.5, 0.5, 1.0])
+    doubled = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, twice, sample_weight=[0.5, 0.5, 1.0])
     np.testing.assert_allclose(
-        tied.predict_proba(ITEMS[:2], ITEMS[2:4]), same.predict_proba(ITEMS[:2], ITEMS[2:4]), atol=1e-6
+        tied.predict_proba(ITEMS[:2], ITEMS[2:4]), doubled.predict_proba(ITEMS[:2], ITEMS[2:4]), atol=1e-6
     )
     pipeline = clone(PairClassifier(make_pipeline(StandardScaler(), LogisticRegression())))
     assert pipeline.fit(FRAME.to_numpy(), PAIRS).predict_proba(ITEMS[0], ITEMS[1]).shape == (1, 2)
@@ -132,24 +132,26 @@ def test_any_classifier_takes_pairs():
         model.fit(ITEMS, PAIRS, outcome=WON + 1)
 
 
-def test_landmarks_are_the_process():
-    how = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None}
-    exact = riesz.PreferenceClassifier(**how).fit(ITEMS, PAIRS, outcome=WON)
-    model = riesz.PreferenceClassifier(**how, landmarks=30, n_draws=400, tol=1e-11).fit(
+def test_all_landmarks_equal_the_exact_process():
+    options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None}
+    exact = riesz.PreferenceClassifier(**options).fit(ITEMS, PAIRS, outcome=WON)
+    model = riesz.PreferenceClassifier(**options, landmarks=30, n_draws=400, tol=1e-11).fit(
         ITEMS, PAIRS, outcome=WON
     )
     assert (exact.landmarks_, model.landmarks_) == (None, 30) and model.unknown_variance_ < 1e-6
     left, right = ITEMS[:10], ITEMS[10:20]
     mean, sd = exact.decision_function(left, right, return_std=True)
-    own, spread = model.decision_function(left, right, return_std=True)
-    np.testing.assert_allclose(own, mean, atol=1e-7)
-    np.testing.assert_allclose(spread, sd, rtol=4 / np.sqrt(800))
+    landmark_mean, landmark_sd = model.decision_function(left, right, return_std=True)
+    np.testing.assert_allclose(landmark_mean, mean, atol=1e-7)
+    np.testing.assert_allclose(landmark_sd, sd, rtol=4 / np.sqrt(800))
     np.testing.assert_allclose(model.predict_proba(left, right), exact.predict_proba(left, right), atol=0.02)
     np.testing.assert_allclose(model.expansion_.predict(model.rows(left, right)), mean, atol=1e-6)
     assert model.superiority(left[0], left[0]) == 0.5
-    np.testing.assert_array_equal(model.decision_function(right, left), -own)
+    np.testing.assert_array_equal(model.decision_function(right, left), -landmark_mean)
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(left, right, return_std=True), (own, spread))
+    np.testing.assert_array_equal(
+        again.decision_function(left, right, return_std=True), (landmark_mean, landmark_sd)
+    )
     # Values are those of the exact model.
     values = [
         riesz.Explainer(m.expansion_, m.rows(ITEMS[:8], ITEMS[:8]), groups=m.groups_)(
@@ -162,47 +164,49 @@ def test_landmarks_are_the_process():
 
 def test_landmarks_know_contexts_home_ability_and_ties():
     rng = np.random.default_rng(3)
-    where = pd.DataFrame({"ground": np.array(["clay", "grass"])[rng.integers(2, size=len(PAIRS))]})
-    where["heat"] = rng.integers(3, size=len(PAIRS)).astype(float)
+    contexts = pd.DataFrame({"ground": np.array(["clay", "grass"])[rng.integers(2, size=len(PAIRS))]})
+    contexts["heat"] = rng.integers(3, size=len(PAIRS)).astype(float)
     home = np.array(["left", "right", "none"])[rng.integers(3, size=len(PAIRS))]
     tied = np.where(rng.random(len(PAIRS)) < 0.2, 0.5, WON)
-    how = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "ability": True, "ties": "model"}
-    given = {"outcome": tied, "contexts": where, "home": home}
+    options = {"kernel": RBF([1.5, 1.5, 1.5]), "optimizer": None, "ability": True, "ties": "model"}
+    fit_inputs = {"outcome": tied, "contexts": contexts, "home": home}
     labels = np.array(NAMES)[PAIRS]
-    exact = riesz.PreferenceClassifier(**how, landmarks=None).fit(FRAME, labels, **given)
-    model = riesz.PreferenceClassifier(**how, landmarks="all", n_draws=400, tol=1e-11, random_state=0).fit(
-        FRAME, labels, **given
-    )
+    exact = riesz.PreferenceClassifier(**options, landmarks=None).fit(FRAME, labels, **fit_inputs)
+    model = riesz.PreferenceClassifier(
+        **options, landmarks="all", n_draws=400, tol=1e-11, random_state=0
+    ).fit(FRAME, labels, **fit_inputs)
     assert (exact.landmarks_, model.context_landmarks_) == (None, 6)
     assert max(model.unknown_variance_, model.unknown_context_variance_) < 1e-6
     assert model.home_advantage_ == exact.home_advantage_ > 0 and model.margin_ == exact.margin_ > 0
     left, right = FRAME[:10], FRAME[10:20].rename(index={NAMES[12]: "somebody new"})
-    at = {"contexts": where[:10], "home": home[:10]}
-    mean, sd = exact.decision_function(left, right, return_std=True, **at)
-    own, spread = model.decision_function(left, right, return_std="exact", **at)
-    np.testing.assert_allclose(own, mean, atol=1e-6)
-    np.testing.assert_allclose(spread, sd, atol=1e-6)
+    query = {"contexts": contexts[:10], "home": home[:10]}
+    mean, sd = exact.decision_function(left, right, return_std=True, **query)
+    landmark_mean, landmark_sd = model.decision_function(left, right, return_std="exact", **query)
+    np.testing.assert_allclose(landmark_mean, mean, atol=1e-6)
+    np.testing.assert_allclose(landmark_sd, sd, atol=1e-6)
     np.testing.assert_allclose(
-        model.decision_function(left, right, return_std=True, **at)[1], sd, rtol=4 / np.sqrt(800)
+        model.decision_function(left, right, return_std=True, **query)[1], sd, rtol=4 / np.sqrt(800)
     )
     np.testing.assert_allclose(
-        model.predict_proba(left, right, **at), exact.predict_proba(left, right, **at), atol=0.02
+        model.predict_proba(left, right, **query), exact.predict_proba(left, right, **query), atol=0.02
     )
-    assert set(model.predict(left, right, **at)) <= {"left", "right", "tie"}
-    np.testing.assert_array_equal(model.rows(left, right, **at), exact.rows(left, right, **at))
+    assert set(model.predict(left, right, **query)) <= {"left", "right", "tie"}
+    np.testing.assert_array_equal(model.rows(left, right, **query), exact.rows(left, right, **query))
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(
-        again.decision_function(left, right, return_std="exact", **at), (own, spread)
+        again.decision_function(left, right, return_std="exact", **query), (landmark_mean, landmark_sd)
     )
-    np.testing.assert_allclose(exact.decision_function(left, right, return_std="exact", **at), (mean, sd))
+    np.testing.assert_allclose(exact.decision_function(left, right, return_std="exact", **query), (mean, sd))
     # Values of the joint game and of the contexts' own.
     for game in ("independent", "contexts"):
-        few = None if game == "contexts" else FRAME[:6]
-        asked = {"game": game, "absent_contexts": where[:4]} | {name: rows[:2] for name, rows in at.items()}
-        values = [m.explain(left[:2], right[:2], few, **asked).values for m in (exact, model)]
+        background = None if game == "contexts" else FRAME[:6]
+        game_options = {"game": game, "absent_contexts": contexts[:4]} | {
+            name: rows[:2] for name, rows in query.items()
+        }
+        values = [m.explain(left[:2], right[:2], background, **game_options).values for m in (exact, model)]
         np.testing.assert_allclose(values[1], values[0], atol=1e-5)
     with pytest.raises(ValueError, match="return_std = 'draws'"):
-        model.decision_function(left, right, return_std="draws", **at)
+        model.decision_function(left, right, return_std="draws", **query)
     with pytest.raises(ValueError, match="nothing of inference"):
         riesz.PreferenceClassifier(inference="bound", landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
 
@@ -218,8 +222,8 @@ def test_many_duels_go_through_landmarks():
     ahead = model.decision_function(items[pairs[:, 0]], items[pairs[:, 1]])
     assert ((ahead > 0) == (won == 1)).mean() > 0.97
     categories = pd.DataFrame({"kind": np.array(["rock", "paper", "scissors"])[np.arange(30) % 3]})
-    how = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "landmarks": 5, "n_draws": 0}
-    kinds = riesz.PreferenceClassifier(**how).fit(categories, PAIRS, outcome=WON)
+    options = {"kernel": riesz.kernels.Categorical(), "optimizer": None, "landmarks": 5, "n_draws": 0}
+    kinds = riesz.PreferenceClassifier(**options).fit(categories, PAIRS, outcome=WON)
     assert kinds.expansion_ is None and kinds.landmarks_ == 3
     assert kinds.decision_function(categories[:1], categories[3:4]) == 0
     with pytest.raises(ValueError, match="draws"):

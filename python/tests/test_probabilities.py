@@ -19,17 +19,17 @@ BACKGROUND, ROWS = X[::10], X[[3, 70, 120]]
 def shapley(f, row):
     """From all coalitions, (features, outputs)."""
     d = len(row)
-    worth = {}
+    coalition_values = {}
     for size in range(d + 1):
         for present in combinations(range(d), size):
             mixed = BACKGROUND.copy()
             mixed[:, list(present)] = row[list(present)]
-            worth[present] = f(mixed).mean(axis=0)
+            coalition_values[present] = f(mixed).mean(axis=0)
     out = [0.0] * d
-    for present, value in worth.items():
+    for present, value in coalition_values.items():
         for j in set(range(d)) - set(present):
-            more = worth[tuple(sorted((*present, j)))] - value
-            out[j] = out[j] + more / (d * comb(d - 1, len(present)))
+            gain = coalition_values[tuple(sorted((*present, j)))] - value
+            out[j] = out[j] + gain / (d * comb(d - 1, len(present)))
     return np.array(out)
 
 
@@ -38,28 +38,28 @@ def test_values_add_up_to_probabilities(classes):
     known = y < classes
     model = riesz.KernelLogisticRegression(kernel=RBF(1.0), alpha=0.1).fit(X[known], y[known])
     explainer = riesz.Explainer(model, BACKGROUND, probabilities=True)
-    found = explainer(ROWS)
-    assert found.exactness == "exact" and found.certificate.holds
+    explanation = explainer(ROWS)
+    assert explanation.exactness == "exact" and explanation.certificate.holds
     shown = model.predict_proba(ROWS)[:, 1 if classes == 2 else slice(None)]
-    assert np.allclose(found.predictions, shown, atol=1e-12)
-    assert found.output_names == (["1"] if classes == 2 else ["0", "1", "2"])
+    assert np.allclose(explanation.predictions, shown, atol=1e-12)
+    assert explanation.output_names == (["1"] if classes == 2 else ["0", "1", "2"])
     for i, row in enumerate(ROWS):
         truth = shapley(model.predict_proba, row)
-        assert np.allclose(found.values[i], truth[:, 1] if classes == 2 else truth, atol=1e-12)
+        assert np.allclose(explanation.values[i], truth[:, 1] if classes == 2 else truth, atol=1e-12)
     pairs = pickle.loads(pickle.dumps(riesz.Explainer(model, BACKGROUND, probabilities=True, index="k-SII")))(
         ROWS
     )
     assert pairs.certificate.holds
-    assert np.allclose(pairs.interactions.sum(axis=(1, 2)), found.predictions - found.base_values)
+    assert np.allclose(pairs.interactions.sum(axis=(1, 2)), explanation.predictions - explanation.base_values)
 
 
-def test_models_of_others_answer_with_their_probabilities():
+def test_scikit_learn_models_use_their_probabilities():
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(max_iter=1000).fit(X, y)
-    found = riesz.Explainer(model, BACKGROUND, probabilities=True)(ROWS)
+    explanation = riesz.Explainer(model, BACKGROUND, probabilities=True)(ROWS)
     truth = np.array([shapley(model.predict_proba, row) for row in ROWS])
-    assert np.allclose(found.values, truth, atol=1e-9)
+    assert np.allclose(explanation.values, truth, atol=1e-9)
     with pytest.raises(ValueError, match="SVR has no predict_proba"):
         riesz.Explainer(SVR().fit(X, y), BACKGROUND, probabilities=True)
 
@@ -71,7 +71,7 @@ def test_settings_that_have_no_use():
     wide = np.hstack([X] * 4)
     model = riesz.KernelLogisticRegression(kernel=RBF(3.0)).fit(wide, y)
     explainer = riesz.Explainer(model, wide[::10], probabilities=True, coalitions=200)
-    found = explainer(wide[:2])
-    assert found.exactness == explainer.exactness == "estimated" and found.std_error.max() < 0.1
+    explanation = explainer(wide[:2])
+    assert explanation.exactness == explainer.exactness == "estimated" and explanation.std_error.max() < 0.1
     with pytest.raises(ValueError, match="Shapley"):
         riesz.Explainer(model, wide[::10], probabilities=True, index="banzhaf")

@@ -38,30 +38,34 @@ def test_a_generic_optimiser_finds_the_same_model(game):
     squared = riesz.KernelRidge(**options).fit(X, y)
 
     def objective(a):
-        fit, said = gram @ a - y, z.T @ a
-        value = fit @ fit + 0.3 * a @ gram @ a + 20.0 / 30 * said @ said
-        return value, 2 * gram @ fit + 0.6 * gram @ a + 40.0 / 30 * z @ said
+        fit, protected = gram @ a - y, z.T @ a
+        value = fit @ fit + 0.3 * a @ gram @ a + 20.0 / 30 * protected @ protected
+        return value, 2 * gram @ fit + 0.6 * gram @ a + 40.0 / 30 * z @ protected
 
-    found = minimize(
+    optimum = minimize(
         objective, np.zeros(30), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
     ).x
-    np.testing.assert_allclose(squared.predict(X), gram @ found, atol=1e-6)
-    assert objective(squared.dual_coef_)[0] <= objective(found)[0] + 1e-10
+    np.testing.assert_allclose(squared.predict(X), gram @ optimum, atol=1e-6)
+    assert objective(squared.dual_coef_)[0] <= objective(optimum)[0] + 1e-10
 
     label = y > 0
     logistic = riesz.KernelLogisticRegression(**options).fit(X, label)
 
     def objective(parameters):
         a, b = parameters[:-1], parameters[-1]
-        f, said = gram @ a + b, z.T @ a
+        f, protected = gram @ a + b, z.T @ a
         slope = 1 / (1 + np.exp(-f)) - label
-        value = np.logaddexp(0, np.where(label, -f, f)).sum() + 0.15 * a @ gram @ a + 20.0 / 30 * said @ said
-        return value, np.append(gram @ slope + 0.3 * gram @ a + 40.0 / 30 * z @ said, slope.sum())
+        value = (
+            np.logaddexp(0, np.where(label, -f, f)).sum()
+            + 0.15 * a @ gram @ a
+            + 20.0 / 30 * protected @ protected
+        )
+        return value, np.append(gram @ slope + 0.3 * gram @ a + 40.0 / 30 * z @ protected, slope.sum())
 
-    found = minimize(
+    optimum = minimize(
         objective, np.zeros(31), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
     ).x
-    np.testing.assert_allclose(logistic.decision_function(X), gram @ found[:-1] + found[-1], atol=1e-5)
+    np.testing.assert_allclose(logistic.decision_function(X), gram @ optimum[:-1] + optimum[-1], atol=1e-5)
 
 
 def test_a_path_shows_what_protection_costs():
@@ -92,8 +96,10 @@ def test_a_path_shows_what_protection_costs():
         )
         for game in ("interventional", "observational")
     )
-    said = [abs(np.corrcoef(model.predict(X), X["a"])[0, 1]) for model in (interventional, observational)]
-    assert said[1] < 0.8 * said[0]
+    correlations = [
+        abs(np.corrcoef(model.predict(X), X["a"])[0, 1]) for model in (interventional, observational)
+    ]
+    assert correlations[1] < 0.8 * correlations[0]
 
 
 def test_groups_classifiers_weights_and_searches():
@@ -122,7 +128,7 @@ def test_groups_classifiers_weights_and_searches():
     assert abs(centred.expansion_.intercept[0] - 100 - X[:, 0].mean()) < 1e-10
 
 
-def test_what_cannot_be_protected_is_said():
+def test_invalid_protection_is_refused():
     X, y = np.eye(4), np.arange(4.0)
     for options, words in [
         ({"protect": ["age"]}, "protect names the column 'age'"),
@@ -143,18 +149,18 @@ def test_what_cannot_be_protected_is_said():
         riesz.protection_path(riesz.KernelRidge(), X, y, [0.0])
 
 
-def test_paths_of_classifiers_start_where_they_were():
+def test_classifier_paths_start_from_the_previous_fit():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(80, 3))
     y = X[:, 0] + X[:, 1] + 0.3 * rng.normal(size=80) > 0
     model = riesz.KernelLogisticRegression(0.01, kernel=RBF(1.0), protect=[0])
     strengths = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0]
     path = riesz.protection_path(model, X, y, strengths)
-    alone = [clone(model).set_params(protect_strength=strength).fit(X, y) for strength in strengths]
-    for one, other in zip(path.estimators, alone):
-        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
-        assert not hasattr(one, "_path")
-    steps = [sum(one.n_iter_ for one in models) for models in (path.estimators, alone)]
+    separate = [clone(model).set_params(protect_strength=strength).fit(X, y) for strength in strengths]
+    for estimator, other in zip(path.estimators, separate):
+        np.testing.assert_allclose(estimator.decision_function(X), other.decision_function(X), atol=1e-6)
+        assert not hasattr(estimator, "_path")
+    steps = [sum(fitted.n_iter_ for fitted in models) for models in (path.estimators, separate)]
     assert steps[0] < 0.85 * steps[1], steps
 
 
@@ -167,8 +173,8 @@ def test_many_features_and_many_rows_are_protected_observationally():
     options = dict(kernel=RBF(4.0), protect=[0], protect_game=game())
     model = riesz.KernelRidge(0.1, **options | {"protect_game": game(landmarks=20)}, protect_coalitions=200)
     free, fair = (clone(model).set_params(protect_strength=strength).fit(X, y) for strength in (0.0, 1000.0))
-    said = [abs(np.corrcoef(one.predict(X), X[:, 0])[0, 1]) for one in (free, fair)]
-    assert said[1] < 0.7 * said[0]
+    correlations = [abs(np.corrcoef(fitted.predict(X), X[:, 0])[0, 1]) for fitted in (free, fair)]
+    assert correlations[1] < 0.7 * correlations[0]
     explainer = riesz.Explainer(fair, X[:10])
     assert "estimated from 200 coalitions" in explainer(X[:1]).provenance.model["penalty"]
     again = clone(model).set_params(protect_strength=1000.0, protect_seed=0).fit(X, y)
@@ -176,14 +182,16 @@ def test_many_features_and_many_rows_are_protected_observationally():
     other = clone(model).set_params(protect_strength=1000.0, protect_seed=1).fit(X, y)
     assert np.abs(other.dual_coef_ - fair.dual_coef_).max() > 0
     # Few features: the coalitions are all taken, and the settings of the path are those of the explanations.
-    few = X[:, :4]
+    narrow = X[:, :4]
     model = riesz.KernelRidge(0.1, **options | {"kernel": RBF(2.0), "protect_game": game(landmarks=99)})
     near, exact = (
-        clone(model).set_params(protect_game=game(landmarks=count)).fit(few, y) for count in (99, None)
+        clone(model).set_params(protect_game=game(landmarks=count)).fit(narrow, y) for count in (99, None)
     )
-    assert 0 < np.abs(near.predict(few) - exact.predict(few)).max() < 0.05 * np.ptp(exact.predict(few))
-    assert "penalty" not in riesz.Explainer(near, few[:10])(few[:1]).provenance.model
-    path = riesz.protection_path(model, few, y, [0.0, 1000.0])
+    assert (
+        0 < np.abs(near.predict(narrow) - exact.predict(narrow)).max() < 0.05 * np.ptp(exact.predict(narrow))
+    )
+    assert "penalty" not in riesz.Explainer(near, narrow[:10])(narrow[:1]).provenance.model
+    path = riesz.protection_path(model, narrow, y, [0.0, 1000.0])
     assert path.importances[1, 0] < 0.3 * path.importances[0, 0]
     for settings, words in [
         ({"protect_game": game(landmarks=0)}, "landmarks = 0"),
@@ -191,10 +199,10 @@ def test_many_features_and_many_rows_are_protected_observationally():
         ({"protect_game": game(draws=9)}, "draws belongs to"),
         ({"protect_coalitions": 0}, "coalitions = 0"),
         ({"protect_seed": -1}, "seed = -1"),
-        ({"protect_game": game(landmarks=9, random_features=9)}, "way to the same end"),
+        ({"protect_game": game(landmarks=9, random_features=9)}, "is an alternative to it"),
         ({"protect": None}, "protect_game is given, but no feature to protect"),
     ]:
         with pytest.raises(ValueError, match=words):
-            clone(model).set_params(**settings).fit(few, y)
+            clone(model).set_params(**settings).fit(narrow, y)
     with pytest.raises(ValueError, match="a value among 18 players takes at least 34"):
         riesz.KernelRidge(0.1, protect_coalitions=20, **options).fit(X, y)

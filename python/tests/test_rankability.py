@@ -18,27 +18,27 @@ def drawn(seed=0, count=20, density=0.7, clusters=1):
     kind = np.arange(count) % clusters
     items = rng.normal(size=(count, 2)) + 1.5 * kind[:, None]
     left, right = np.triu_indices(count, 1)
-    met = rng.random(len(left)) < density
-    left, right = left[met], right[met]
-    worth = 3 * np.where(kind == 0, 1, -1) * items[:, 1]
-    log_odds = np.where(kind[left] == kind[right], worth[left] - worth[right], 0.0)
+    is_played = rng.random(len(left)) < density
+    left, right = left[is_played], right[is_played]
+    ability = 3 * np.where(kind == 0, 1, -1) * items[:, 1]
+    log_odds = np.where(kind[left] == kind[right], ability[left] - ability[right], 0.0)
     won = (rng.random(len(left)) < 1 / (1 + np.exp(-log_odds))).astype(float)
     return items, np.column_stack([left, right]), won, kind
 
 
-def test_shares_and_places_are_those_of_all_pairs():
+def test_shares_and_ranks_match_all_pairs():
     items, duels, won, _ = drawn()
     model = riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5])).fit(items, duels, outcome=won)
-    found = rankability(model, items, random_state=0)
+    ranking = rankability(model, items, random_state=0)
     left, right = np.triu_indices(20, 1)
     flow = np.zeros((20, 20))
     flow[left, right] = model.decision_function(items[left], items[right])
     flow -= flow.T
     utility = flow.mean(axis=1)
     gradient = utility[:, None] - utility
-    np.testing.assert_allclose(found.utility, utility, atol=1e-9)
-    np.testing.assert_allclose(found.cyclic_share, 1 - (gradient**2).sum() / (flow**2).sum(), atol=1e-9)
-    assert (found.rank == 1 + (utility > utility[:, None]).sum(axis=1)).all()
+    np.testing.assert_allclose(ranking.utility, utility, atol=1e-9)
+    np.testing.assert_allclose(ranking.cyclic_share, 1 - (gradient**2).sum() / (flow**2).sum(), atol=1e-9)
+    assert (ranking.rank == 1 + (utility > utility[:, None]).sum(axis=1)).all()
     # The same quantities of other joint draws, by the covariance of all pairs.
     draws = model.expansion_.sample(model.rows(items[left], items[right]), 2000, seed=1)
     flows = np.zeros((2000, 20, 20))
@@ -47,15 +47,15 @@ def test_shares_and_places_are_those_of_all_pairs():
     utilities = flows.mean(axis=2)
     gradients = utilities[:, :, None] - utilities[:, None]
     shares = 1 - (gradients**2).sum(axis=(1, 2)) / (flows**2).sum(axis=(1, 2))
-    low, middle, high = found.cyclic_share_interval
-    for at, share in [(low, 0.025), (middle, 0.5), (high, 0.975)]:
-        assert abs((shares < at).mean() - share) < 5 * np.sqrt(share * (1 - share) * (1 / 2000 + 1 / 512))
+    low, middle, high = ranking.cyclic_share_interval
+    for bound, share in [(low, 0.025), (middle, 0.5), (high, 0.975)]:
+        assert abs((shares < bound).mean() - share) < 5 * np.sqrt(share * (1 - share) * (1 / 2000 + 1 / 512))
     best = (utilities.argmax(axis=1)[:, None] == np.arange(20)).mean(axis=0)
-    np.testing.assert_allclose(found.best, best, atol=0.1)
-    inside = (utilities > found.utility_interval[:, 0]) & (utilities < found.utility_interval[:, 1])
+    np.testing.assert_allclose(ranking.best, best, atol=0.1)
+    inside = (utilities > ranking.utility_interval[:, 0]) & (utilities < ranking.utility_interval[:, 1])
     np.testing.assert_allclose(inside.mean(axis=0), 0.95, atol=0.05)
     again = rankability(model, items, random_state=0)
-    assert (again.rank_interval == found.rank_interval).all() and again.triangles == found.triangles
+    assert (again.rank_interval == ranking.rank_interval).all() and again.triangles == ranking.triangles
 
 
 def test_labels_and_categories_are_read():
@@ -64,26 +64,28 @@ def test_labels_and_categories_are_read():
     beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
     duels = [(a, b) for a in items.index for b in items.index if (items.kind[a], items.kind[b]) in beats]
     model = riesz.PreferenceClassifier(kernel=Categorical()).fit(items, duels)
-    found = rankability(model, items, n_triangles=1, random_state=0)
-    assert found.cyclic_share > 0.95
-    (a, b, c), chance = found.triangles[0]
+    ranking = rankability(model, items, n_triangles=1, random_state=0)
+    assert ranking.cyclic_share > 0.95
+    (a, b, c), probability = ranking.triangles[0]
     assert {
         (items.kind[a], items.kind[b]),
         (items.kind[b], items.kind[c]),
         (items.kind[c], items.kind[a]),
     } == beats
-    assert chance > 0.5 and f"{a} beats {b}" in str(found)
-    told = compare_models(items, duels, kernel=Categorical())
-    assert told.cycles > 5 and told.nested == pytest.approx(model.log_marginal_likelihood_value_, abs=1e-6)
+    assert probability > 0.5 and f"{a} beats {b}" in str(ranking)
+    comparison = compare_models(items, duels, kernel=Categorical())
+    assert comparison.cycles > 5 and comparison.nested == pytest.approx(
+        model.log_marginal_likelihood_value_, abs=1e-6
+    )
 
 
-def test_spec_r_is_numpys():
+def test_spec_r_matches_numpy():
     items, duels, won, _ = drawn(count=15, density=0.5)
     wins = np.zeros((15, 15))
     wins[duels[:, 0], duels[:, 1]] = won
     wins[duels[:, 1], duels[:, 0]] = 1 - won
-    met = np.zeros((15, 15))
-    met[duels[:, 0], duels[:, 1]] = met[duels[:, 1], duels[:, 0]] = 1
+    played = np.zeros((15, 15))
+    played[duels[:, 0], duels[:, 1]] = played[duels[:, 1], duels[:, 0]] = 1
     steps = np.arange(15)
 
     def distance(values):
@@ -94,50 +96,56 @@ def test_spec_r_is_numpys():
         degrees = wins.sum(axis=1)
         return 1 - (distance(np.linalg.eigvals(np.diag(degrees) - wins)) + distance(degrees)) / 28
 
-    found = spec_r(duels, outcome=won, items=items, n_draws=400, random_state=0)
-    np.testing.assert_allclose(found.value, index(wins), atol=1e-9)
-    degree = met.sum(axis=1)
+    result = spec_r(duels, outcome=won, items=items, n_draws=400, random_state=0)
+    np.testing.assert_allclose(result.value, index(wins), atol=1e-9)
+    degree = played.sum(axis=1)
     ways = np.maximum(degree * (degree - 1), 1)
-    np.testing.assert_allclose(found.average_clustering, (np.diag(met @ met @ met) / ways).mean())
+    np.testing.assert_allclose(result.average_clustering, (np.diag(played @ played @ played) / ways).mean())
     rng = np.random.default_rng(1)
     ranked, coins = [], []
     for _ in range(400):
         place = rng.permutation(15)
-        ranked.append(index(met * (place[:, None] < place)))
+        ranked.append(index(played * (place[:, None] < place)))
         coin = np.triu(rng.random((15, 15)) < 0.5, 1)
-        coins.append(index(met * (coin + np.tril(~coin.T, -1))))
+        coins.append(index(played * (coin + np.tril(~coin.T, -1))))
     for mean, sd, draws in [
-        (found.ranking, found.ranking_std, ranked),
-        (found.coins, found.coins_std, coins),
+        (result.ranking, result.ranking_std, ranked),
+        (result.coins, result.coins_std, coins),
     ]:
         assert abs(mean - np.mean(draws)) < 5 * np.hypot(sd, np.std(draws)) / 20
         np.testing.assert_allclose(sd, np.std(draws), rtol=0.25)
     named = spec_r(np.array([f"i{i:02}" for i in range(15)])[duels], outcome=won, n_draws=2, random_state=0)
-    assert named.value == found.value
+    assert named.value == result.value
 
 
 @pytest.mark.parametrize("covariates", [True, False])
 def test_the_mixture_finds_clusters_and_their_number(covariates):
     items, duels, won, kind = drawn(seed=4, count=24, density=0.9, clusters=2)
-    found = riesz.PreferenceClusters(
+    clusters = riesz.PreferenceClusters(
         kernel=RBF([1.5, 1.5]), covariates=covariates, max_clusters=3, random_state=0
     )
-    found.fit(items, duels, outcome=won)
-    assert found.n_clusters_ == 2 and adjusted_rand_score(found.labels_, kind) > 0.8
-    assert found.bound_ == max(found.bounds_.values()) and set(found.bounds_) == {1, 2, 3}
-    assert (np.diff(found.sweeps_) >= -1e-9).all() and found.sweeps_[-1] == found.bound_
-    np.testing.assert_allclose(found.probabilities_.sum(axis=1), 1.0)
-    assert (found.probabilities_.argmax(axis=1) == found.labels_).all()
-    again = clone(found).fit(items, duels[:, ::-1], outcome=1 - won)
-    assert (again.labels_ == found.labels_).all()
+    clusters.fit(items, duels, outcome=won)
+    assert clusters.n_clusters_ == 2 and adjusted_rand_score(clusters.labels_, kind) > 0.8
+    assert clusters.bound_ == max(clusters.bounds_.values()) and set(clusters.bounds_) == {1, 2, 3}
+    assert (np.diff(clusters.sweeps_) >= -1e-9).all() and clusters.sweeps_[-1] == clusters.bound_
+    np.testing.assert_allclose(clusters.probabilities_.sum(axis=1), 1.0)
+    assert (clusters.probabilities_.argmax(axis=1) == clusters.labels_).all()
+    again = clone(clusters).fit(items, duels[:, ::-1], outcome=1 - won)
+    assert (again.labels_ == clusters.labels_).all()
 
 
-def test_kmeans_and_spectral_clustering_are_scikit_learns():
+def test_kmeans_and_spectral_clustering_match_scikit_learn():
     items, duels, won, kind = drawn(seed=5, count=24, density=1.0, clusters=2)
 
-    def cluster(method, **how):
-        how = {"n_clusters": 2, "kernel": RBF([1.5, 1.5]), "optimizer": None, "random_state": 0, **how}
-        return riesz.PreferenceClusters(method=method, **how).fit(items, duels, outcome=won)
+    def cluster(method, **options):
+        options = {
+            "n_clusters": 2,
+            "kernel": RBF([1.5, 1.5]),
+            "optimizer": None,
+            "random_state": 0,
+            **options,
+        }
+        return riesz.PreferenceClusters(method=method, **options).fit(items, duels, outcome=won)
 
     x = (items - items.mean(axis=0)) / items.std(axis=0)
     for k in (2, 3, 5):
@@ -173,7 +181,7 @@ def test_kmeans_and_spectral_clustering_are_scikit_learns():
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("options", "words"),
     [
         ({"method": "best"}, "'mixture', 'generalised'"),
         ({"method": "spectral"}, "only the mixture"),
@@ -182,13 +190,13 @@ def test_kmeans_and_spectral_clustering_are_scikit_learns():
         ({"n_init": -1}, "whole number"),
     ],
 )
-def test_what_is_wrong_is_said(how, words):
+def test_invalid_clusterings_are_refused(options, words):
     items, duels, won, _ = drawn()
     with pytest.raises(ValueError, match=words):
-        riesz.PreferenceClusters(**how).fit(items, duels, outcome=won)
+        riesz.PreferenceClusters(**options).fit(items, duels, outcome=won)
 
 
-def test_wrong_questions_are_refused():
+def test_invalid_rankings_are_refused():
     items, duels, won, _ = drawn()
     model = riesz.PreferenceClassifier(kernel=RBF([1.5, 1.5]), optimizer=None).fit(items, duels, outcome=won)
     with pytest.raises(ValueError, match="n_draws = 1"):

@@ -24,7 +24,7 @@ def closed():
     plt.close("all")
 
 
-def found(count=12, named=lambda i: f"phone {i}", seed=0):
+def example_ranking(count=12, named=lambda i: f"phone {i}", seed=0):
     """A rankability of draws, with circles of the second, third and fourth item, and of the first, the last
     and the second."""
     rng = np.random.default_rng(seed)
@@ -33,7 +33,7 @@ def found(count=12, named=lambda i: f"phone {i}", seed=0):
     rank = 1 + (utility > utility[:, None]).sum(axis=1)
     ranks = 1 + (draws[:, None] > draws[:, :, None]).sum(axis=2)
     items = [named(i) for i in range(count)]
-    a, b, c, d, *_, last = (items[i] for i in np.argsort(rank))
+    a, b, c, d, *_, worst = (items[i] for i in np.argsort(rank))
     return Rankability(
         items=items,
         utility=utility,
@@ -43,13 +43,13 @@ def found(count=12, named=lambda i: f"phone {i}", seed=0):
         best=(draws.argmax(axis=1)[:, None] == np.arange(count)).mean(axis=0),
         cyclic_share=0.2,
         cyclic_share_interval=np.array([0.1, 0.2, 0.3]),
-        triangles=[((b, c, d), 0.71), ((a, last, b), 0.4), ((a, b, c), 0.13)],
+        triangles=[((b, c, d), 0.71), ((a, worst, b), 0.4), ((a, b, c), 0.13)],
         level=0.9,
         n_draws=200,
     )
 
 
-def chances(utility):
+def win_probabilities(utility):
     return 1 / (1 + np.exp(-np.subtract.outer(utility, utility)))
 
 
@@ -57,20 +57,20 @@ def ticks(axis):
     return [t.get_text() for t in axis.get_ticklabels()]
 
 
-def beside(ax):
+def side_texts(ax):
     """Texts beside the rungs, from the top: by column title."""
     return [t.get_text() for t in sorted(ax.texts, key=lambda t: (t.xyann[0], -t.xy[1])) if t.get_text()]
 
 
 def arrows(ax):
     """Heights at which arrows start and end, and their colours, as they were added."""
-    drawn = [one for one in ax.get_children() if isinstance(one, FancyArrowPatch)]
-    ends = [one._path_original.vertices[[0, -1], 1].tolist() for one in drawn]
-    return ends, [one.get_edgecolor() for one in drawn]
+    drawn = [artist for artist in ax.get_children() if isinstance(artist, FancyArrowPatch)]
+    ends = [arrow._path_original.vertices[[0, -1], 1].tolist() for arrow in drawn]
+    return ends, [arrow.get_edgecolor() for arrow in drawn]
 
 
 def test_a_ladder_shows_items_by_utility_with_their_intervals():
-    r = found()
+    r = example_ranking()
     ax = plots.ladder(r)
     order = np.argsort(-r.utility)
     dots = ax.containers[0].lines[0]
@@ -79,25 +79,29 @@ def test_a_ladder_shows_items_by_utility_with_their_intervals():
     assert ticks(ax.yaxis) == [r.items[i] for i in order]
     ends = [segment[:, 0] for segment in ax.containers[0].lines[2][0].get_segments()]
     np.testing.assert_allclose(ends, r.utility_interval[order])
-    words = beside(ax)
+    words = side_texts(ax)
     place = words.index("place")
     assert words[place + 1 : place + 13] == [
         f"{k + 1}  ({r.rank_interval[i][0]}–{r.rank_interval[i][1]})" for k, i in enumerate(order)
     ]
     best = words.index("best")
     assert len(words) == best + 13 and "90 % intervals" in ax.get_xlabel()
-    assert "best" not in beside(plots.ladder(r, best=False))
+    assert "best" not in side_texts(plots.ladder(r, best=False))
 
 
-def test_circles_are_arrows_from_who_wins_to_who_loses():
-    r = found()
+def test_circles_are_arrows_from_winner_to_loser():
+    r = example_ranking()
     ax = plots.ladder(r)
     # The best item has the height 11: the second beats the third beats the fourth beats the second.
     ends, colours = arrows(ax)
     assert ends == [[10, 9], [9, 8], [8, 10], [11, 0], [0, 10], [10, 11], [11, 10], [10, 9], [9, 11]]
     assert len(set(colours)) == 3 and colours[0] == colours[2] != colours[3]
-    told = {t.get_text(): to_rgba(t.get_color()) for t in ax.texts}
-    assert (told[".71"], told[".40"], told[".13"]) == (colours[0], colours[3], colours[6])
+    text_colours = {t.get_text(): to_rgba(t.get_color()) for t in ax.texts}
+    assert (text_colours[".71"], text_colours[".40"], text_colours[".13"]) == (
+        colours[0],
+        colours[3],
+        colours[6],
+    )
     assert "Arrows: circles of three" in ax.get_xlabel() and "Not drawn" not in ax.get_xlabel()
     # The most probable ones among the items that are shown.
     ax = plots.ladder(r, max_items=4, max_triangles=2)
@@ -110,8 +114,10 @@ def test_circles_are_arrows_from_who_wins_to_who_loses():
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 35, 60])
-def test_nothing_on_a_ladder_hides_anything(count):
-    r = found(max(count, 5), lambda i: f"A rather long name of an item {i} (second edition, {1950 + i})")
+def test_ladder_texts_do_not_overlap(count):
+    r = example_ranking(
+        max(count, 5), lambda i: f"A rather long name of an item {i} (second edition, {1950 + i})"
+    )
     ax = plots.ladder(r, max_items=count)
     assert len(ticks(ax.yaxis)) == count and len(set(ticks(ax.yaxis))) == count
     figure = ax.figure
@@ -129,34 +135,34 @@ def test_nothing_on_a_ladder_hides_anything(count):
 
 def test_a_matrix_is_in_order_of_utility():
     utility = np.array([0.5, -1.0, 2.0, 0.0])
-    ax = plots.preference_matrix(chances(utility), ["a", "b", "c", "d"])
+    ax = plots.preference_matrix(win_probabilities(utility), ["a", "b", "c", "d"])
     assert ticks(ax.yaxis) == ticks(ax.xaxis) == ["c", "a", "d", "b"]
     shown = ax.images[0].get_array()
     order = [2, 0, 3, 1]
     away = ~np.eye(4, dtype=bool)
-    np.testing.assert_allclose(shown[away], chances(utility)[np.ix_(order, order)][away])
+    np.testing.assert_allclose(shown[away], win_probabilities(utility)[np.ix_(order, order)][away])
     assert shown.mask[np.eye(4, dtype=bool)].all() and not shown.mask[away].any()
     assert ax.images[0].get_clim() == (0.0, 1.0)
     low, high = (np.array(ax.images[0].cmap(share)) for share in (0.5 - 0.3, 0.5 + 0.3))
     assert low[2] > low[0] and high[0] > high[2]
     texts = {t.get_position(): t.get_text() for t in ax.texts}
     assert texts[(1, 0)] == ".82" and texts[(0, 1)] == ".18" and len(texts) == 12
-    assert ticks(plots.preference_matrix(chances(utility), order=np.array([1, 3, 0])).yaxis) == [
+    assert ticks(plots.preference_matrix(win_probabilities(utility), order=np.array([1, 3, 0])).yaxis) == [
         "1",
         "3",
         "0",
     ]
-    frame = pd.DataFrame(chances(utility), index=list("abcd"))
+    frame = pd.DataFrame(win_probabilities(utility), index=list("abcd"))
     assert ticks(plots.preference_matrix(frame).yaxis) == ["c", "a", "d", "b"]
-    partly = chances(utility)
+    partly = win_probabilities(utility)
     partly[0, 3] = partly[3, 0] = np.nan
     assert plots.preference_matrix(partly).images[0].get_array().mask.sum() == 6
 
 
-def test_clusters_stand_together_between_lines():
+def test_clusters_are_grouped_between_lines():
     utility, kind = np.array([0.5, -1.0, 2.0, 0.0, 1.0]), np.array(["b", "a", "b", "a", "c"])
-    chance = np.where(kind[:, None] == kind, chances(utility), 0.5)
-    ax = plots.preference_matrix(chance, clusters=kind)
+    probabilities = np.where(kind[:, None] == kind, win_probabilities(utility), 0.5)
+    ax = plots.preference_matrix(probabilities, clusters=kind)
     assert ticks(ax.yaxis) == ["3", "1", "2", "0", "4"]
     lines = sorted(tuple(line.get_ydata()) for line in ax.lines if line.get_ydata()[0] == line.get_ydata()[1])
     assert lines == [(1.5, 1.5), (3.5, 3.5)] and len(ax.lines) == 4
@@ -167,15 +173,15 @@ def test_clusters_stand_together_between_lines():
     }
     clusters = riesz.PreferenceClusters()
     clusters.labels_ = np.array([1, 0, 1, 0, 1])
-    ax = plots.preference_matrix(chance, clusters=clusters)
+    ax = plots.preference_matrix(probabilities, clusters=clusters)
     assert [t.get_text() for t in ax.texts if "cluster" in t.get_text()] == ["cluster 0", "cluster 1"]
 
 
 @pytest.mark.parametrize("count", [10, 35, 60])
-def test_nothing_on_a_matrix_hides_anything(count):
+def test_matrix_texts_do_not_overlap(count):
     names = [f"A rather long name of an item {i} (second edition, {1950 + i})" for i in range(count)]
     kind = np.append(np.arange(count - 1) % 3, 3)
-    ax = plots.preference_matrix(chances(np.linspace(-3, 3, count)), names, clusters=kind)
+    ax = plots.preference_matrix(win_probabilities(np.linspace(-3, 3, count)), names, clusters=kind)
     figure = ax.figure
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
@@ -195,12 +201,12 @@ def test_nothing_on_a_matrix_hides_anything(count):
         assert not any(box.overlaps(other) for other in boxes[:k])
     # In small axes names give way.
     _, small = plt.subplots(figsize=(3, 2))
-    assert bool(ticks(plots.preference_matrix(chances(np.arange(count)), names, ax=small).yaxis)) == (
-        count == 10
-    )
+    assert bool(
+        ticks(plots.preference_matrix(win_probabilities(np.arange(count)), names, ax=small).yaxis)
+    ) == (count == 10)
 
 
-def fitted(**how):
+def fitted(**options):
     rng = np.random.default_rng(0)
     items = pd.DataFrame(
         {"size": rng.normal(size=12), "kind": np.array(["x", "y"])[np.arange(12) % 2]},
@@ -211,10 +217,10 @@ def fitted(**how):
         1 + np.exp(-3 * (items["size"].to_numpy()[left] - items["size"].to_numpy()[right]))
     )
     duels = items.index.to_numpy()[np.column_stack([left, right])]
-    return items, riesz.PreferenceClassifier(**{"optimizer": None} | how), duels, won.astype(float)
+    return items, riesz.PreferenceClassifier(**{"optimizer": None} | options), duels, won.astype(float)
 
 
-def test_models_are_asked_about_all_pairs():
+def test_models_predict_all_pairs():
     items, model, duels, won = fitted()
     model.fit(items, duels, outcome=won)
     r = rankability(model, items, random_state=0)
@@ -238,8 +244,8 @@ def test_home_ties_labels_and_pair_classifiers():
     np.testing.assert_allclose(shown[2, 7], left + tie / 2)
     items, model, duels, won = fitted(model="bradley_terry")
     model.fit(items, duels, outcome=won)
-    for asked in (items, list(items.index)):
-        ax = plots.preference_matrix(model, asked)
+    for shown_items in (items, list(items.index)):
+        ax = plots.preference_matrix(model, shown_items)
         assert (np.diff([model.abilities_[name] for name in ticks(ax.yaxis)]) < 1e-9).all()
     from sklearn.linear_model import LogisticRegression
 
@@ -256,9 +262,9 @@ def test_home_ties_labels_and_pair_classifiers():
     ("act", "kind", "words"),
     [
         (lambda: plots.ladder([1, 2]), TypeError, "riesz.rankability.Rankability is needed, not a list"),
-        (lambda: plots.ladder(found(), max_items=0), ValueError, "max_items = 0"),
-        (lambda: plots.ladder(found(), max_items=2.5), ValueError, "max_items = 2.5"),
-        (lambda: plots.ladder(found(), max_triangles=-1), ValueError, "max_triangles = -1"),
+        (lambda: plots.ladder(example_ranking(), max_items=0), ValueError, "max_items = 0"),
+        (lambda: plots.ladder(example_ranking(), max_items=2.5), ValueError, "max_items = 2.5"),
+        (lambda: plots.ladder(example_ranking(), max_triangles=-1), ValueError, "max_triangles = -1"),
         (lambda: plots.preference_matrix("model"), TypeError, "model is a str"),
         (lambda: plots.preference_matrix(np.ones((2, 3))), ValueError, r"shape \(2, 3\)"),
         (lambda: plots.preference_matrix(3 * np.ones((2, 2))), ValueError, "outside 0 to 1"),
@@ -293,17 +299,20 @@ def test_home_ties_labels_and_pair_classifiers():
         (lambda: plots.preference_matrix(fitted()[1], fitted()[0][:1]), ValueError, "items have 1 row"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(act, kind, words):
+def test_invalid_plots_are_refused(act, kind, words):
     with pytest.raises(kind, match=words):
         act()
     assert not plt.get_fignums()
 
 
-def test_they_draw_into_the_axes_they_get():
+def test_plots_draw_into_their_axes_argument():
     other = plt.figure().add_subplot()
-    for draw, what in [(plots.ladder, found()), (plots.preference_matrix, chances(np.arange(5)))]:
+    for draw, content in [
+        (plots.ladder, example_ranking()),
+        (plots.preference_matrix, win_probabilities(np.arange(5))),
+    ]:
         ax = plt.Figure().add_subplot()
-        assert draw(what, ax=ax) is ax and ax.has_data()
+        assert draw(content, ax=ax) is ax and ax.has_data()
         ax.figure.canvas.draw()
     assert plt.get_fignums() == [other.figure.number] and not other.has_data()
 

@@ -37,7 +37,7 @@ def agree(explanation, expected):
     np.testing.assert_allclose(total, explanation.predictions, atol=1e-9)
 
 
-def test_models_without_product_form_are_estimated_as_what_they_are(data):
+def test_models_without_product_form_are_estimated(data):
     X, y = data
     # With more columns all coalitions would take more than the orders.
     X = np.hstack([X, np.sin(3 * X), np.cos(2 * X[:, :2])])
@@ -97,7 +97,7 @@ def test_any_function_weights_groups_and_outputs(data):
     def of_groups(mask):
         mask = np.asarray(mask)
         rows = np.where(
-            np.isin(np.arange(8), [c for on, own in zip(mask, columns) for c in own if on]), X[30], X[:8]
+            np.isin(np.arange(8), [c for on, group in zip(mask, columns) for c in group if on]), X[30], X[:8]
         )
         return forest.predict_proba(rows).mean(axis=0)
 
@@ -113,9 +113,9 @@ def test_the_seed_decides_and_rows_do_not_depend_on_each_other(data):
     np.testing.assert_array_equal(all_rows.values, again.values)
     np.testing.assert_array_equal(riesz.Explainer(model, X[:5], seed=1)(X[:3]).values, all_rows.values[:3])
     assert (riesz.Explainer(model, X[:5], seed=2)(X[:3]).values != all_rows.values[:3]).any()
-    more = riesz.Explainer(model, X[:5], seed=1, permutations=70)(X[:3])
-    assert more.std_error.max() < 0.25 * all_rows.std_error[:3].max()
-    assert more.sampling.evaluations == 5 + 3 + 3 * 5 * 70 * 2 * 11 and more.sampling.seed == 1
+    finer = riesz.Explainer(model, X[:5], seed=1, permutations=70)(X[:3])
+    assert finer.std_error.max() < 0.25 * all_rows.std_error[:3].max()
+    assert finer.sampling.evaluations == 5 + 3 + 3 * 5 * 70 * 2 * 11 and finer.sampling.seed == 1
 
 
 def test_functions_get_frames_with_their_types():
@@ -150,7 +150,7 @@ def test_functions_get_frames_with_their_types():
     background, rows = frame[:9], frame[20:22]
 
     def value(x):
-        def of(mask):
+        def coalition_value(mask):
             mixed = background.copy()
             for j, on in enumerate(mask):
                 if on:
@@ -159,15 +159,15 @@ def test_functions_get_frames_with_their_types():
                     ).astype(expected.iloc[j])
             return function(mixed).mean()
 
-        return shapley(of, 4)
+        return shapley(coalition_value, 4)
 
     truth = [value(rows.iloc[[i]]) for i in range(2)]
     explanation = riesz.Explainer(function, background, permutations=10)(rows)
     agree(explanation, truth)
     assert explanation.feature_names == list(frame.columns)
     polar = polars.DataFrame({name: frame[name].tolist() for name in frame})
-    found = riesz.Explainer(on_polars, polar[:9], permutations=10)(polar[20:22])
-    np.testing.assert_allclose(found.values, explanation.values, atol=1e-12)
+    from_polars = riesz.Explainer(on_polars, polar[:9], permutations=10)(polar[20:22])
+    np.testing.assert_allclose(from_polars.values, explanation.values, atol=1e-12)
     # A pipeline on text columns whose encoder makes columns that a PCA then mixes.
     model = make_pipeline(OneHotEncoder(sparse_output=False), PCA(3), LinearRegression()).fit(
         frame[["city", "name"]], frame["age"]
@@ -193,7 +193,7 @@ def test_estimates_are_kept_in_files_pickles_plots_and_reports(data, tmp_path):
     riesz.plots.waterfall(explanation[0])
 
 
-def test_what_cannot_be_estimated_is_said(data):
+def test_invalid_estimates_are_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="X has 3 columns, but the background has 4"):
         riesz.Explainer(lambda rows: rows["a"], pandas.DataFrame(X, columns=list("abcd")))(X[:, :3])
@@ -236,11 +236,11 @@ def test_kernel_shap_values_functions_by_coalitions(data):
     model = SVR(kernel="rbf", gamma=0.2, C=5.0).fit(X, y)
     weights = np.arange(1.0, 9.0)
     exact = riesz.Explainer(model, X[:8], weights=weights)(X[20:23])
-    asked = riesz.Explainer(model.predict, X[:8], weights=weights, estimator="kernel_shap")
-    whole = asked(X[20:23])
+    explainer = riesz.Explainer(model.predict, X[:8], weights=weights, estimator="kernel_shap")
+    complete = explainer(X[20:23])
     # All coalitions: nothing is estimated but what rounding does.
-    assert asked.exactness == whole.exactness == "exact" and whole.certificate.holds
-    np.testing.assert_allclose(whole.values, exact.values, atol=1e-10)
+    assert explainer.exactness == complete.exactness == "exact" and complete.certificate.holds
+    np.testing.assert_allclose(complete.values, exact.values, atol=1e-10)
     wide = np.hstack([X, np.sin(3 * X), X**2])
     forest = RandomForestClassifier(10, random_state=0).fit(wide, np.digitize(y, [-0.5, 0.5]))
     sampled = riesz.Explainer(forest.predict_proba, wide[:5], estimator="kernel_shap", coalitions=200)(
@@ -272,19 +272,23 @@ def test_conditional_samplers_for_comparison(data):
             return model.predict(frame).mean()
         slope = covariance[np.ix_(~mask, mask)] @ np.linalg.inv(covariance[np.ix_(mask, mask)])
         rows = np.tile(X[0], (4000, 1))
-        rest = covariance[np.ix_(~mask, ~mask)] - slope @ covariance[np.ix_(mask, ~mask)]
-        rows[:, ~mask] = rng.multivariate_normal(mean[~mask] + slope @ (X[0] - mean)[mask], rest, 4000)
+        residual = covariance[np.ix_(~mask, ~mask)] - slope @ covariance[np.ix_(mask, ~mask)]
+        rows[:, ~mask] = rng.multivariate_normal(mean[~mask] + slope @ (X[0] - mean)[mask], residual, 4000)
         return model.predict(pandas.DataFrame(rows, columns=frame.columns)).mean()
 
     expected = shapley(value, 4)
     assert (np.abs(explanation.values[0] - expected) < 5 * explanation.std_error[0] + 0.03).all()
     for conditional, draws in (("kernel", None), ("copula", 300)):
-        found = riesz.Explainer(
+        alternative = riesz.Explainer(
             model.predict, game=riesz.Observational(frame, conditional=conditional, draws=draws)
         )(frame[:2])
         if conditional == "copula":
-            assert np.abs(found.values - explanation.values).max() < 0.3 * np.abs(explanation.values).max()
-        np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), found.predictions, atol=1e-9)
+            assert (
+                np.abs(alternative.values - explanation.values).max() < 0.3 * np.abs(explanation.values).max()
+            )
+        np.testing.assert_allclose(
+            alternative.base_values + alternative.values.sum(axis=1), alternative.predictions, atol=1e-9
+        )
     for options, words in [
         ({"game": riesz.Observational(conditional="vine")}, "conditional = 'vine'"),
         ({"estimator": "tree"}, "estimator = 'tree'"),
@@ -309,10 +313,10 @@ def test_conditional_samplers_for_comparison(data):
 def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     X, y = data
     wide = np.hstack([X, np.sin(3 * X), X**2])
-    asked = []
+    call_sizes = []
 
     def function(rows):
-        asked.append(len(rows))
+        call_sizes.append(len(rows))
         return model.predict(rows)
 
     model = SVR(gamma=0.1, C=5.0).fit(wide, y)
@@ -324,32 +328,35 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
         (wide[:20], wide[20:22], {"game": riesz.Observational(conditional="gaussian", draws=5)}),
     ]:
         explainer = riesz.Explainer(function, background, coalitions=200, **options)
-        some = explainer(rows)
-        asked.clear()
-        more = explainer.extend(some, 600)
-        added = sum(asked)
-        asked.clear()
+        estimate = explainer(rows)
+        call_sizes.clear()
+        extended = explainer.extend(estimate, 600)
+        added = sum(call_sizes)
+        call_sizes.clear()
         once = riesz.Explainer(function, background, coalitions=600, **options)(rows)
-        np.testing.assert_array_equal(more.values, once.values)
-        np.testing.assert_array_equal(more.std_error, once.std_error)
-        assert added < 0.8 * sum(asked) and more.sampling.evaluations == some.sampling.evaluations + added
-        assert more.provenance.run["coalitions valued"] == once.provenance.run["coalitions valued"]
+        np.testing.assert_array_equal(extended.values, once.values)
+        np.testing.assert_array_equal(extended.std_error, once.std_error)
+        assert (
+            added < 0.8 * sum(call_sizes)
+            and extended.sampling.evaluations == estimate.sampling.evaluations + added
+        )
+        assert extended.provenance.run["coalitions valued"] == once.provenance.run["coalitions valued"]
         # What went before is as it was, and can be gone on from again, to the last coalition.
-        np.testing.assert_array_equal(explainer.extend(some, 600).values, more.values)
+        np.testing.assert_array_equal(explainer.extend(estimate, 600).values, extended.values)
         if getattr(options.get("game"), "conditional", None) != "gaussian":
-            whole = explainer.extend(more, 4094)
-            assert whole.exactness == "exact" and whole.certificate.holds
+            complete = explainer.extend(extended, 4094)
+            assert complete.exactness == "exact" and complete.certificate.holds
             with pytest.raises(ValueError, match="go on from: its values are exact"):
-                explainer.extend(whole, 5000)
+                explainer.extend(complete, 5000)
     for explanation, words in [
-        (some[:1], "go on from: selections, files and pickles"),
-        (pickle.loads(pickle.dumps(some)), "selections, files and pickles"),
+        (estimate[:1], "go on from: selections, files and pickles"),
+        (pickle.loads(pickle.dumps(estimate)), "selections, files and pickles"),
         (once, "another explainer's"),
     ]:
         with pytest.raises(ValueError, match=words):
             explainer.extend(explanation, 1000)
     with pytest.raises(ValueError, match="coalitions = 100: it is a whole number above the .* valued"):
-        explainer.extend(some, 100)
+        explainer.extend(estimate, 100)
     permutations = riesz.Explainer(function, wide[:5], permutations=3)
     with pytest.raises(ValueError, match="estimated from permutations"):
         permutations.extend(permutations(wide[:1]), 1000)
@@ -359,13 +366,13 @@ def test_functions_are_conditioned_through_landmarks_and_features_too(data):
     X, y = data
     model = SVR(gamma=0.1, C=5.0).fit(X, y)
     game = lambda **settings: riesz.Observational(X, ridge=0.05, **settings)
-    whole = riesz.Explainer(model.predict, game=game())(X[:4]).values
+    exact = riesz.Explainer(model.predict, game=game())(X[:4]).values
     for name, near, far in [("landmarks", 45, 2), ("random_features", 3000, 3)]:
-        off = [
-            np.abs(riesz.Explainer(model.predict, game=game(**{name: count}))(X[:4]).values - whole).max()
+        errors = [
+            np.abs(riesz.Explainer(model.predict, game=game(**{name: count}))(X[:4]).values - exact).max()
             for count in (near, far)
         ]
-        assert 0 < off[0] < 0.2 * np.abs(whole).max() and off[0] < off[1], (name, off)
+        assert 0 < errors[0] < 0.2 * np.abs(exact).max() and errors[0] < errors[1], (name, errors)
         for conditional in ("gaussian", "copula"):
             with pytest.raises(
                 ValueError, match="ridge belongs to the observational game, whose conditional"
@@ -410,12 +417,12 @@ def test_settings_without_a_use_are_refused(data):
                 riesz.Explainer(model, X[:5], **option)
     # Where it chooses landmarks a seed has a use.
     game = riesz.Observational(X, landmarks=5, ridge=0.1)
-    one, other, again = (riesz.Explainer(exact, game=game, seed=s)(X[:2]).values for s in (1, 2, 1))
-    assert (one != other).any() and (one == again).all()
+    first, other, again = (riesz.Explainer(exact, game=game, seed=s)(X[:2]).values for s in (1, 2, 1))
+    assert (first != other).any() and (first == again).all()
     riesz.Explainer(exact.predict, X[:5], estimator="permutation", permutations=9, seed=4)
 
 
-def test_what_is_no_rows_is_refused(data):
+def test_invalid_rows_are_refused(data):
     X, y = data
     model = SVR().fit(X, y)
     masked = np.ma.masked_array(X[:5], mask=X[:5] > 1)

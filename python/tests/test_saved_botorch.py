@@ -43,7 +43,7 @@ def stand_in(part):
     return made
 
 
-def together(parts):
+def chained(parts):
     """One transform, or a chain, or ``None``."""
     if len(parts) < 2:
         return stand_in(parts[0]) if parts else None
@@ -55,21 +55,21 @@ def together(parts):
 
 
 def applied(parts, rows):
-    """What BoTorch's transforms make of rows, in numpy."""
+    """Rows after BoTorch's transforms, in numpy."""
     rows = np.asarray(rows, dtype=float)
     for part in parts:
-        own = part["attributes"]
+        attributes = part["attributes"]
         if part["class"] in ("Normalize", "InputStandardize"):
-            rows = (rows - own["offset"]) / own["coefficient"]
+            rows = (rows - attributes["offset"]) / attributes["coefficient"]
         elif part["class"] == "Log10":
             rows = rows.copy()
-            rows[:, own["indices"]] = np.log10(rows[:, own["indices"]])
+            rows[:, attributes["indices"]] = np.log10(rows[:, attributes["indices"]])
         elif part["class"] == "FilterFeatures":
-            rows = rows[:, own["feature_indices"]]
+            rows = rows[:, attributes["feature_indices"]]
         else:
-            made = np.empty((len(rows), own["numeric_dim"]))
-            made[:, own["new_numerical_idx"]] = rows[:, own["numerical_idx"]]
-            for place, columns in zip(own["ordinal_idx"], own["onehot_idx"]):
+            made = np.empty((len(rows), attributes["numeric_dim"]))
+            made[:, attributes["new_numerical_idx"]] = rows[:, attributes["numerical_idx"]]
+            for place, columns in zip(attributes["ordinal_idx"], attributes["onehot_idx"]):
                 made[:, place] = rows[:, columns].argmax(axis=1)
             rows = made
     return rows
@@ -81,9 +81,9 @@ def test_transforms_are_undone(case):
     width = rows.shape[1]
 
     class Model:
-        outcome_transform = together(case["outcome"])
+        outcome_transform = chained(case["outcome"])
 
-    chain = together(case["input"])
+    chain = chained(case["input"])
     owners = list(range(width)) if chain is None else _botorch.input_owners(chain, width)
     outcome = _botorch.outcome_of(Model())
     expansion = riesz.Expansion(
@@ -92,10 +92,12 @@ def test_transforms_are_undone(case):
     part = Part(expansion, owners, lambda X: applied(case["input"], X))
     part = mapped(part, np.array([[outcome.scale]]), np.array([outcome.shift]), ["y"])
     imported = Imported([[part]], "posterior mean", numbered(width), "SingleTaskGP", ["y"])
-    groups = {f"group {k}": own for k, own in enumerate(case["players"]) if len(own) > 1}
-    found = riesz.Explainer(imported, background, groups=groups or None)(rows)
-    np.testing.assert_allclose(found.predictions, case["predictions"], rtol=1e-9)
-    np.testing.assert_allclose(found.values, case["values"], atol=1e-9 * np.abs(case["predictions"]).max())
+    groups = {f"group {k}": player for k, player in enumerate(case["players"]) if len(player) > 1}
+    explanation = riesz.Explainer(imported, background, groups=groups or None)(rows)
+    np.testing.assert_allclose(explanation.predictions, case["predictions"], rtol=1e-9)
+    np.testing.assert_allclose(
+        explanation.values, case["values"], atol=1e-9 * np.abs(case["predictions"]).max()
+    )
 
 
 def test_transforms_that_are_not_known_are_named():
@@ -105,9 +107,9 @@ def test_transforms_that_are_not_known_are_named():
     for part, name in [(theirs, "Normalize"), (warped, "InputPerturbation")]:
         with pytest.raises(riesz.UnsupportedModelError, match=f"the input transform {name} is not known"):
             _botorch.input_owners(stand_in(part), 3)
-    off = stand_in(warped)
-    off.transform_on_eval = False
-    assert _botorch.input_owners(off, 3) == [0, 1, 2]
+    inactive = stand_in(warped)
+    inactive.transform_on_eval = False
+    assert _botorch.input_owners(inactive, 3) == [0, 1, 2]
 
     class Model:
         pass
@@ -116,10 +118,10 @@ def test_transforms_that_are_not_known_are_named():
     outcome = {"module": "botorch.models.transforms.outcome", "attributes": {}}
     log = {**outcome, "class": "Log"}
     scaled = {**outcome, "class": "Standardize", "attributes": {"means": [[3.0]], "stdvs": [[2.0]]}}
-    Model.outcome_transform = together([log, scaled])
+    Model.outcome_transform = chained([log, scaled])
     assert _botorch.outcome_of(Model()) == _botorch.Outcome(2.0, 3.0, True)
     for parts, name in [([scaled, log], "Log"), ([{**outcome, "class": "Power"}], "Power")]:
-        Model.outcome_transform = together(parts)
+        Model.outcome_transform = chained(parts)
         with pytest.raises(
             riesz.UnsupportedModelError, match=f"the outcome of the Model is transformed by {name}"
         ):

@@ -119,13 +119,13 @@ def test_multiclass_svms_explain_each_pair(data):
     # With one-vs-rest scores, the default, each class's sum beside them, which scikit-learn squashes and adds
     # to votes.
     model = clone(model).set_params(decision_function_shape="ovr").fit(X, classes)
-    both = riesz.Explainer(model, X[:7])(X)
-    assert both.output_names == [*pairs, "a", "b", "c", "d"] and both.certificate.holds
-    np.testing.assert_allclose(both[:2, :, :6].values, explanation.values, atol=1e-12)
-    sums = both[:, :, 6:].predictions
+    combined = riesz.Explainer(model, X[:7])(X)
+    assert combined.output_names == [*pairs, "a", "b", "c", "d"] and combined.certificate.holds
+    np.testing.assert_allclose(combined[:2, :, :6].values, explanation.values, atol=1e-12)
+    sums = combined[:, :, 6:].predictions
     votes = np.stack(
         [
-            sum(both[:, :, p].predictions * (1 if p[0] == c else -1) > 0 for p in pairs if c in p)
+            sum(combined[:, :, p].predictions * (1 if p[0] == c else -1) > 0 for p in pairs if c in p)
             for c in "abcd"
         ],
         1,
@@ -134,7 +134,7 @@ def test_multiclass_svms_explain_each_pair(data):
     # riesz's own tell the same.
     ours = riesz.Explainer(riesz.SVC(tol=1e-10).fit(X, classes), X[:7])(X[:2])
     theirs = riesz.Explainer(SVC(tol=1e-10).fit(X, classes), X[:7])(X[:2])
-    assert ours.output_names == both.output_names
+    assert ours.output_names == combined.output_names
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-5)
 
 
@@ -219,7 +219,7 @@ def test_groups_and_weights(data):
     players = [[0], [1, 3], [2]]
 
     def value(mask):
-        columns = [j for on, own in zip(mask, players) if on for j in own]
+        columns = [j for on, group in zip(mask, players) if on for j in group]
         mixed = X[:5].copy()
         mixed[:, columns] = X[9, columns]
         return weights @ model.predict(mixed) / weights.sum()
@@ -234,8 +234,8 @@ def test_models_and_rows_may_be_sparse(data):
         target = y > 0 if isinstance(model, SVC) else y
         dense, sparse = clone(model).fit(X, target), clone(model).fit(csr_matrix(X), target)
         expected = riesz.Explainer(dense, X[:8])(X[:3]).values
-        found = riesz.Explainer(sparse, csr_matrix(X[:8]))(csr_matrix(X[:3])).values
-        np.testing.assert_allclose(found, expected, atol=1e-7)
+        actual = riesz.Explainer(sparse, csr_matrix(X[:8]))(csr_matrix(X[:3])).values
+        np.testing.assert_allclose(actual, expected, atol=1e-7)
 
 
 def test_isotropic_kernels_are_exact_for_one_player_and_refused_for_several(data):
@@ -252,19 +252,19 @@ def test_isotropic_kernels_are_exact_for_one_player_and_refused_for_several(data
         # Its answers to all coalitions of so few columns are.
         expected = [interventional(model.predict, x, X[:5]) for x in X[:2]]
         np.testing.assert_allclose(riesz.Explainer(model, X[:5])(X[:2]).values, expected, atol=1e-10)
-        together = riesz.Explainer(model, X[:5], groups={"all": range(4)})(X[:2])
+        grouped = riesz.Explainer(model, X[:5], groups={"all": range(4)})(X[:2])
         expected = model.predict(X[:2]) - model.predict(X[:5]).mean()
-        np.testing.assert_allclose(together.values[:, 0], expected, atol=1e-10)
-        alone = gp(clone(kernel).set_params(length_scale=1.2)).fit(X[:, :1], y)
-        explanation = riesz.Explainer(alone, X[:5, :1])(X[:2, :1])
-        expected = alone.predict(X[:2, :1]) - alone.predict(X[:5, :1]).mean()
+        np.testing.assert_allclose(grouped.values[:, 0], expected, atol=1e-10)
+        single = gp(clone(kernel).set_params(length_scale=1.2)).fit(X[:, :1], y)
+        explanation = riesz.Explainer(single, X[:5, :1])(X[:2, :1])
+        expected = single.predict(X[:2, :1]) - single.predict(X[:5, :1]).mean()
         np.testing.assert_allclose(explanation.values[:, 0], expected, atol=1e-10)
     periodic = gp(ExpSineSquared(0.9, 2.1)).fit(X[:, :1], y)
     explanation = riesz.Explainer(periodic, X[:5, :1])(X[:2, :1])
     np.testing.assert_allclose(explanation.predictions, periodic.predict(X[:2, :1]), atol=1e-10)
 
 
-def test_what_has_no_exact_values_is_named(data):
+def test_causes_of_inexact_values_are_named(data):
     X, y = data
     for model, culprit in [
         (KernelRidge(kernel="sigmoid"), "'sigmoid'"),
@@ -316,7 +316,7 @@ def test_powers_and_products_of_kernels_are_those_of_scikit_learn():
         riesz.Explainer(model)
 
 
-def test_other_estimators_are_told_what_to_give(data):
+def test_other_estimators_are_refused_with_advice(data):
     X, y = data
     with pytest.raises(
         riesz.UnsupportedModelError,
@@ -376,9 +376,9 @@ def test_explainers_are_copied_and_pickled(data, tmp_path):
         explainer = riesz.Explainer(model, X[:5], **options)
         expected = explainer(X[:3])
         for again in (copy.deepcopy(explainer), pickle.loads(pickle.dumps(explainer))):
-            found = again(X[:3])
-            np.testing.assert_array_equal(found.values, expected.values)
-            assert found.feature_names == expected.feature_names and found.output_names == ["price"]
+            actual = again(X[:3])
+            np.testing.assert_array_equal(actual.values, expected.values)
+            assert actual.feature_names == expected.feature_names and actual.output_names == ["price"]
             assert again.exactness == explainer.exactness and repr(again) == repr(explainer)
 
 

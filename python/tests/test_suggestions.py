@@ -36,12 +36,12 @@ def test_experiments_condition_the_effect(model):
     effect = model.effect(np.concatenate([x, GRID]))
     # Where nothing was tried the posterior is the effect with the discrepancy.
     variance = model.posterior(GRID).sd[0] ** 2 - model.effect(GRID).sd[0] ** 2
-    both = np.concatenate([x, GRID])
-    cov = effect.cov + discrepancy(model, both, both, variance)
+    points = np.concatenate([x, GRID])
+    cov = effect.cov + discrepancy(model, points, points, variance)
     gain = cov[3:, :3] @ np.linalg.inv(cov[:3, :3] + sd**2 * np.eye(3))
-    told = model.observe(x, y, sd=sd).posterior(GRID)
-    np.testing.assert_allclose(told.mean, effect.mean[3:] + gain @ (y - effect.mean[:3]), atol=1e-8)
-    np.testing.assert_allclose(told.cov, cov[3:, 3:] - gain @ cov[:3, 3:], atol=1e-8)
+    posterior = model.observe(x, y, sd=sd).posterior(GRID)
+    np.testing.assert_allclose(posterior.mean, effect.mean[3:] + gain @ (y - effect.mean[:3]), atol=1e-8)
+    np.testing.assert_allclose(posterior.cov, cov[3:, 3:] - gain @ cov[:3, 3:], atol=1e-8)
     np.testing.assert_array_equal(model.effect(GRID).mean, effect.mean[3:])
     contrast = model.posterior(1.0, baseline=0.0)
     ends = model.posterior([1.0, 0.0])
@@ -50,51 +50,52 @@ def test_experiments_condition_the_effect(model):
 
 
 @pytest.mark.parametrize("minimize", [True, False])
-def test_the_expected_improvement_is_largest_where_it_says(model, minimize):
+def test_suggestions_maximise_expected_improvement(model, minimize):
     model.observe([-1.0, 0.3], [4.0, 2.0], sd=0.1)
-    told, tried = model.posterior(GRID), model.posterior([-1.0, 0.3]).mean
+    posterior, tried = model.posterior(GRID), model.posterior([-1.0, 0.3]).mean
     sign = -1 if minimize else 1
-    z = sign * (told.mean - sign * np.max(sign * tried)) / told.sd
-    expected = told.sd * (norm.pdf(z) + z * norm.cdf(z))
-    found = model.suggest(candidates=GRID, minimize=minimize, acquisition="ei")
-    assert found.treatments["dose"][0] == GRID[np.argmax(expected)]
-    assert found.acquisition[0] == pytest.approx(expected.max(), rel=1e-6)
+    z = sign * (posterior.mean - sign * np.max(sign * tried)) / posterior.sd
+    expected = posterior.sd * (norm.pdf(z) + z * norm.cdf(z))
+    suggestion = model.suggest(candidates=GRID, minimize=minimize, acquisition="ei")
+    assert suggestion.treatments["dose"][0] == GRID[np.argmax(expected)]
+    assert suggestion.acquisition[0] == pytest.approx(expected.max(), rel=1e-6)
     log = model.suggest(candidates=GRID, minimize=minimize)
-    assert log.treatments["dose"][0] == found.treatments["dose"][0]
+    assert log.treatments["dose"][0] == suggestion.treatments["dose"][0]
     assert log.acquisition[0] == pytest.approx(np.log(expected.max()), rel=1e-6)
     assert log.expected_improvement[0] == pytest.approx(expected.max(), rel=1e-6)
 
 
 def test_batches_are_chosen_one_by_one(model):
-    found = model.observe(0.0, 3.0, sd=0.1).suggest(3, bounds=(-1, 1), minimize=False)
-    doses = found.treatments["dose"]
-    assert len(found) == 3 and np.abs(doses).max() <= 1
+    batch = model.observe(0.0, 3.0, sd=0.1).suggest(3, bounds=(-1, 1), minimize=False)
+    doses = batch.treatments["dose"]
+    assert len(batch) == 3 and np.abs(doses).max() <= 1
     first = model.posterior(doses[:1])
-    np.testing.assert_allclose([found.mean[0], found.sd[0]], [first.mean[0], first.sd[0]], rtol=1e-9)
-    second = model.observe(doses[0], found.mean[0], sd=0.1).suggest(bounds=(-1, 1), minimize=False)
-    assert second.treatments["dose"][0] == doses[1] and second.sd[0] == pytest.approx(found.sd[1])
-    frame = found.to_frame()
+    np.testing.assert_allclose([batch.mean[0], batch.sd[0]], [first.mean[0], first.sd[0]], rtol=1e-9)
+    second = model.observe(doses[0], batch.mean[0], sd=0.1).suggest(bounds=(-1, 1), minimize=False)
+    assert second.treatments["dose"][0] == doses[1] and second.sd[0] == pytest.approx(batch.sd[1])
+    frame = batch.to_frame()
     assert list(frame.columns) == ["dose", "mean", "sd", "expected_improvement", "acquisition", "support"]
-    assert "acquisition" in repr(found)
+    assert "acquisition" in repr(batch)
 
 
 def test_costs_divide_gains(model):
     model.observe(0.0, 3.0, sd=0.1)
-    one = model.suggest(candidates=[-1.0, 1.0])
+    costless = model.suggest(candidates=[-1.0, 1.0])
     dear = model.suggest(
-        candidates=[-1.0, 1.0], costs=lambda at: np.where(at["dose"] == one.treatments["dose"][0], 1e9, 1)
+        candidates=[-1.0, 1.0],
+        costs=lambda treatments: np.where(treatments["dose"] == costless.treatments["dose"][0], 1e9, 1),
     )
-    assert dear.treatments["dose"][0] == -one.treatments["dose"][0]
-    flat = model.suggest(bounds=(-1, 1), costs=lambda at: np.full(len(at["dose"]), 2.0))
+    assert dear.treatments["dose"][0] == -costless.treatments["dose"][0]
+    flat = model.suggest(bounds=(-1, 1), costs=lambda treatments: np.full(len(treatments["dose"]), 2.0))
     assert flat.acquisition[0] == pytest.approx(
         model.suggest(bounds=(-1, 1)).acquisition[0] - np.log(2), rel=1e-9
     )
 
 
 def test_several_treatments_and_models(model, drugs):
-    found = drugs.suggest(2, bounds={"a": (-1, 1)})
-    assert np.abs(found.treatments["a"]).max() <= 1
-    assert drugs.suggest(2, bounds={"a": (-1, 1)}).to_frame().equals(found.to_frame())
+    batch = drugs.suggest(2, bounds={"a": (-1, 1)})
+    assert np.abs(batch.treatments["a"]).max() <= 1
+    assert drugs.suggest(2, bounds={"a": (-1, 1)}).to_frame().equals(batch.to_frame())
     among = suggest_among([model, drugs], costs=[1e300, 1.0])
     assert (
         among.model[0] == 1
@@ -115,7 +116,7 @@ def test_levels_are_enumerated():
 
 
 @pytest.mark.parametrize("prior", ["effect", "imp", "bayesime", "rank-one", "cbo", "none"])
-def test_every_prior_finds_the_least(prior):
+def test_every_prior_finds_the_minimum(prior):
     truth = lambda dose: (dose - 0.6) ** 2 + 2
     model = fitted().observe(-1.5, truth(-1.5), sd=1e-3)
     for _ in range(12):
@@ -138,30 +139,36 @@ def test_experiments_are_kept_and_forgotten(model):
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda own: own.observe([0.0, 1.0], [1.0]), "outcomes: 2 numbers are needed"),
-        (lambda own: own.observe(0.0, np.nan), "outcomes: nan is not a number that counts"),
-        (lambda own: own.observe(0.0, "much"), "is not numbers"),
-        (lambda own: own.observe(np.inf, 1.0), "inf"),
-        (lambda own: own.observe(0.0, 1.0, sd=-1), "standard deviations are 0 or more"),
-        (lambda own: own.observe(0.0, 1.0, sd=1).observe(0.0, 1.0), "give it of all experiments or of none"),
-        (lambda own: own.observe({"statin": 0.0}, 1.0), "has no column 'dose'"),
-        (lambda own: own.suggest(0), "n = 0"),
-        (lambda own: own.suggest(bounds=(1, 0)), r"bounds of dose = \(1, 0\)"),
-        (lambda own: own.suggest(bounds={"statin": (0, 1)}), "bounds of statin: the treatments are dose"),
-        (lambda own: own.suggest(bounds=3), "give a lower and an upper number"),
-        (lambda own: own.suggest(bounds=(0, 1), candidates=[0.0]), "exclude one another"),
-        (lambda own: own.suggest(candidates=[[0.0, 1.0]]), "candidates has 2 columns"),
-        (lambda own: own.suggest(acquisition="pi"), "acquisition = pi"),
-        (lambda own: own.suggest(prior="best"), "prior = best"),
-        (lambda own: own.suggest(costs=-1), "cost = -1"),
-        (lambda own: own.suggest(costs="dear"), "is not numbers"),
-        (lambda own: own.suggest(random_state=-1), "random_state = -1"),
+        (lambda fusion: fusion.observe([0.0, 1.0], [1.0]), "outcomes: 2 numbers are needed"),
+        (lambda fusion: fusion.observe(0.0, np.nan), "outcomes: nan is not a number that counts"),
+        (lambda fusion: fusion.observe(0.0, "much"), "is not numbers"),
+        (lambda fusion: fusion.observe(np.inf, 1.0), "inf"),
+        (lambda fusion: fusion.observe(0.0, 1.0, sd=-1), "standard deviations are 0 or more"),
         (
-            lambda own: own.suggest(candidates=[900.0], supported=True),
+            lambda fusion: fusion.observe(0.0, 1.0, sd=1).observe(0.0, 1.0),
+            "give it of all experiments or of none",
+        ),
+        (lambda fusion: fusion.observe({"statin": 0.0}, 1.0), "has no column 'dose'"),
+        (lambda fusion: fusion.suggest(0), "n = 0"),
+        (lambda fusion: fusion.suggest(bounds=(1, 0)), r"bounds of dose = \(1, 0\)"),
+        (
+            lambda fusion: fusion.suggest(bounds={"statin": (0, 1)}),
+            "bounds of statin: the treatments are dose",
+        ),
+        (lambda fusion: fusion.suggest(bounds=3), "give a lower and an upper number"),
+        (lambda fusion: fusion.suggest(bounds=(0, 1), candidates=[0.0]), "exclude one another"),
+        (lambda fusion: fusion.suggest(candidates=[[0.0, 1.0]]), "candidates has 2 columns"),
+        (lambda fusion: fusion.suggest(acquisition="pi"), "acquisition = pi"),
+        (lambda fusion: fusion.suggest(prior="best"), "prior = best"),
+        (lambda fusion: fusion.suggest(costs=-1), "cost = -1"),
+        (lambda fusion: fusion.suggest(costs="dear"), "is not numbers"),
+        (lambda fusion: fusion.suggest(random_state=-1), "random_state = -1"),
+        (
+            lambda fusion: fusion.suggest(candidates=[900.0], supported=True),
             "the studies tell none of the candidates",
         ),
-        (lambda own: suggest_among([]), "models: give one or more"),
-        (lambda own: suggest_among([own], costs=[1, 2]), "costs: 1 are needed"),
+        (lambda fusion: suggest_among([]), "models: give one or more"),
+        (lambda fusion: suggest_among([fusion], costs=[1, 2]), "costs: 1 are needed"),
     ],
 )
 def test_bad_input_is_refused(model, ask, words):

@@ -51,15 +51,15 @@ def words_of(text):
 def enumerated(f, text, names):
     """Values of the words of a text: ``f`` of texts that lack some of them."""
     words = words_of(text)
-    here = [name for name in names if name in words]
+    present_names = [name for name in names if name in words]
 
     def value(mask):
-        there = {name for name, on in zip(here, mask) if on}
-        return f([" ".join(word for word in words if word not in here or word in there)])[0]
+        kept = {name for name, on in zip(present_names, mask) if on}
+        return f([" ".join(word for word in words if word not in present_names or word in kept)])[0]
 
-    found = dict(zip(here, shapley(value, len(here))))
-    first = next(iter(found.values()))
-    return np.array([found.get(name, np.zeros_like(first)) for name in names])
+    by_name = dict(zip(present_names, shapley(value, len(present_names))))
+    first = next(iter(by_name.values()))
+    return np.array([by_name.get(name, np.zeros_like(first)) for name in names])
 
 
 def agrees(model, f, exact, texts=NEW, atol=1e-9, **options):
@@ -101,7 +101,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_words_are_exact(name):
+def test_values_of_words_are_exact(name):
     model = make_pipeline(*EXACT[name])
     regression = not hasattr(model[-1], "decision_function")
     model.fit(TEXTS, np.arange(8.0) if regression else LABELS)
@@ -126,7 +126,7 @@ def test_several_classes_and_odds():
     assert "odds" in agrees(bayes, odds, True).provenance.model["explained"]
 
 
-def test_what_is_not_exact_is_valued_by_coalitions_or_estimated():
+def test_other_models_are_enumerated_or_estimated():
     short = NEW[2:]
     for steps in [(TfidfVectorizer(), SVC()), (TfidfVectorizer(norm="l1"), LinearSVC())]:
         model = make_pipeline(*steps).fit(TEXTS, LABELS)
@@ -176,7 +176,7 @@ def test_n_grams_are_players_where_the_vectoriser_counts_them():
     np.testing.assert_allclose(explanation.values[0], slopes, atol=1e-12)
 
 
-def test_other_models_of_texts_are_asked_for_what_they_predict():
+def test_other_text_models_are_explained_by_their_predictions():
     text, words = "a good plot", ["a", "good", "plot"]
     tfidf = make_pipeline(TfidfVectorizer(), LogisticRegression())
     union = make_union(TfidfVectorizer(), CountVectorizer(analyzer="char", ngram_range=(1, 2)))
@@ -208,11 +208,13 @@ def test_groups_of_words():
     players = [["good"], ["plot"], ["bad"], ["cast"], ["the"], ["film"], ["is"]]
 
     def value(mask):
-        gone = {word for own, on in zip(players, mask) if not on for word in own}
+        gone = {word for group, on in zip(players, mask) if not on for word in group}
         return model.decision_function([" ".join(word for word in words if word not in gone)])[0]
 
-    found = [explanation[0, {"good": "praise", "bad": "blame"}.get(own[0], own[0])].values for own in players]
-    np.testing.assert_allclose(found, shapley(value, 7), atol=1e-9)
+    actual = [
+        explanation[0, {"good": "praise", "bad": "blame"}.get(group[0], group[0])].values for group in players
+    ]
+    np.testing.assert_allclose(actual, shapley(value, 7), atol=1e-9)
     for wrong, words in [
         ({"a": ["good"], "b": ["good"]}, "in the groups 'a' and 'b'"),
         ({"film": ["good"]}, "a group has the name of the word 'film'"),
@@ -271,7 +273,7 @@ class Shared(GenericKernelMixin, StationaryKernelMixin, Kernel):
         return np.ones(len(X))
 
 
-def test_processes_over_texts_with_a_kernel_of_ones_own():
+def test_processes_over_texts_with_a_custom_kernel():
     model = GaussianProcessRegressor(Shared(), optimizer=None, alpha=0.1).fit(TEXTS, np.arange(8.0))
     explainer = riesz.Explainer(model)
     text = "a fine film, and good"
@@ -288,7 +290,7 @@ def test_processes_over_texts_with_a_kernel_of_ones_own():
 
 
 @pytest.mark.parametrize("step", [MaxAbsScaler(), SelectKBest(k=3)])
-def test_steps_beside_the_scaling_to_length_one_are_not_called_exact(step):
+def test_steps_after_normalisation_keep_shapley_values(step):
     texts = [
         "good film great",
         "bad film awful plot",

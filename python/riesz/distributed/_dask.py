@@ -12,7 +12,7 @@ from ._work import FAN_IN, Merge, Work
 DEATHS = 20
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -39,15 +39,22 @@ class Dask:
         client, run = self._client, f"riesz-{name}-{uuid.uuid4().hex[:12]}"
         # The result of a task is made again when its worker dies; scattered data are lost. Every worker has
         # its own, since tasks go where what they need is.
-        first = client.submit(_same, shared, key=f"{run}-shared", pure=False)
-        own = [
+        first = client.submit(_identity, shared, key=f"{run}-shared", pure=False)
+        shared_copies = [
             client.submit(
-                _same, first, key=f"{run}-shared-{k}", workers=[worker], allow_other_workers=True, pure=False
+                _identity,
+                first,
+                key=f"{run}-shared-{k}",
+                workers=[worker],
+                allow_other_workers=True,
+                pure=False,
             )
             for k, worker in enumerate(client.scheduler_info(n_workers=-1)["workers"])
         ] or [first]
         level = [
-            client.submit(work, own[k % len(own)], unit, key=f"{run}-{k}", retries=3, pure=False)
+            client.submit(
+                work, shared_copies[k % len(shared_copies)], unit, key=f"{run}-{k}", retries=3, pure=False
+            )
             for k, unit in enumerate(units)
         ]
         depth = 0
@@ -58,7 +65,7 @@ class Dask:
                 client.submit(
                     _merged,
                     merge,
-                    own[k % len(own)],
+                    shared_copies[k % len(shared_copies)],
                     *part,
                     key=f"{run}-sum{depth}-{k}",
                     retries=3,

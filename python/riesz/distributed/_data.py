@@ -66,10 +66,12 @@ class Data:
         target = [] if self.classes is None else [self.targets[0]]
         return [name for name, levels in self.features if levels is not None] + target
 
-    def with_levels(self, found: Sequence[tuple[str, ...]]) -> Data:
-        """The same, with the levels of these columns."""
-        known = dict(zip(self.categories(), found))
-        features = tuple((name, None if own is None else known[name]) for name, own in self.features)
+    def with_levels(self, levels: Sequence[tuple[str, ...]]) -> Data:
+        """This data set, with the levels of these columns."""
+        known = dict(zip(self.categories(), levels))
+        features = tuple(
+            (name, None if old_levels is None else known[name]) for name, old_levels in self.features
+        )
         return replace(
             self, features=features, classes=None if self.classes is None else known[self.targets[0]]
         )
@@ -79,14 +81,14 @@ class Data:
         units: list[Unit] = []
         before = 0
         for file, facts in enumerate(self.files):
-            own: list[int] = []
+            groups: list[int] = []
             first = rows = 0
             for group, count in enumerate(facts.groups):
-                own.append(group)
+                groups.append(group)
                 rows += count
                 if rows and (rows >= UNIT or group + 1 == len(facts.groups)):
-                    units.append(Unit(file, tuple(own), first, before, rows))
-                    first, before, rows, own = first + rows, before + rows, 0, []
+                    units.append(Unit(file, tuple(groups), first, before, rows))
+                    first, before, rows, groups = first + rows, before + rows, 0, []
         return units
 
     def cells(self, unit: Unit, names: Sequence[str]) -> Any:
@@ -114,8 +116,8 @@ class Data:
     def rows(self, unit: Unit) -> tuple[Any, np.ndarray, list[float] | None]:
         """Features, targets and weights of a unit's rows, as the core takes them."""
         names = [name for name, _ in self.features]
-        others = [*self.targets, *([] if self.weights is None else [self.weights])]
-        numbers = self._numbers(unit, [*names, *others])
+        further = [*self.targets, *([] if self.weights is None else [self.weights])]
+        numbers = self._numbers(unit, [*names, *further])
         d, t = len(names), len(self.targets)
         levels = [None if levels is None else list(levels) for _, levels in self.features]
         weights = None if self.weights is None else numbers[:, d + t].tolist()
@@ -128,8 +130,8 @@ class Data:
         out = np.empty((cells.num_rows, len(names)), order="F")
         for j, name in enumerate(names):
             column = cells.column(name)
-            where = f"{self.files[unit.file].path}: column '{name}'"
-            self.whole(unit, name, column)
+            place = f"{self.files[unit.file].path}: column '{name}'"
+            self.check_column(unit, name, column)
             known = levels.get(name)
             if known is not None:
                 codes = {level: code for code, level in enumerate(known)}
@@ -137,7 +139,7 @@ class Data:
                 unseen = next((text for text in texts if text not in codes), None)
                 if unseen is not None:
                     raise ValueError(
-                        f"{where} holds '{unseen}', which the model has not seen; it knows: "
+                        f"{place} holds '{unseen}', which the model has not seen; it knows: "
                         f"{', '.join(known)}"
                     )
                 out[:, j] = [codes[text] for text in texts]
@@ -145,13 +147,13 @@ class Data:
                 out[:, j] = column.to_numpy()
         return out
 
-    def whole(self, unit: Unit, name: str, column: Any) -> None:
+    def check_column(self, unit: Unit, name: str, column: Any) -> None:
         """Refuses a column with an empty cell, or with a number that is none, by file and row."""
-        where = f"{self.files[unit.file].path}: column '{name}'"
+        place = f"{self.files[unit.file].path}: column '{name}'"
         if column.null_count:
-            at = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
             raise ValueError(
-                f"{where} is empty in row {unit.first + at + 1}: fill the value in or remove the row"
+                f"{place} is empty in row {unit.first + row + 1}: fill the value in or remove the row"
             )
         import pyarrow.types as kinds
 
@@ -160,9 +162,10 @@ class Data:
         numbers = column.to_numpy()
         bad = np.flatnonzero(~np.isfinite(numbers))
         if len(bad):
-            at = int(bad[0])
+            row = int(bad[0])
             raise ValueError(
-                f"{where} is {numbers[at]} in row {unit.first + at + 1}: fill the value in or remove the row"
+                f"{place} is {numbers[row]} in row {unit.first + row + 1}: fill the value in or remove the "
+                f"row"
             )
 
     def digest_text(self) -> str:
@@ -179,7 +182,7 @@ def levels_of(data: Data, unit: Unit) -> list[list[str]]:
     names = data.categories()
     cells = data.cells(unit, names)
     for name in names:
-        data.whole(unit, name, cells.column(name))
+        data.check_column(unit, name, cells.column(name))
     return [sorted(set(_texts(cells.column(name)))) for name in names]
 
 
@@ -197,25 +200,25 @@ def _texts(column: Any) -> list[str]:
 
 
 def _state(path: str) -> tuple[int, int]:
-    """How long a file is, and when it was written last."""
+    """The length of a file, and the time of its last change."""
     facts = os.stat(path)
     return facts.st_size, facts.st_mtime_ns
 
 
 def _paths(data: Any) -> Iterator[str]:
-    for given in [data] if isinstance(data, (str, os.PathLike)) else data:
-        path = os.fspath(given)
+    for entry in [data] if isinstance(data, (str, os.PathLike)) else data:
+        path = os.fspath(entry)
         if os.path.isdir(path):
-            found = [
+            paths = [
                 p
                 for p in sorted(glob.glob(os.path.join(path, "*.parquet")))
                 if os.path.basename(p)[0] not in "._"
             ]
         else:
-            found = [path] if os.path.exists(path) else sorted(glob.glob(path))
-        if not found:
+            paths = [path] if os.path.exists(path) else sorted(glob.glob(path))
+        if not paths:
             raise FileNotFoundError(f"no file matches '{path}'")
-        yield from found
+        yield from paths
 
 
 def opened(
@@ -246,23 +249,23 @@ def opened(
         lacking = next((name for name in schema.names if name not in other.names), None)
         if lacking is not None:
             raise ValueError(f"{file.path} has no column '{lacking}', which {files[0].path} has")
-    others = {*targets, *([] if weights is None else [weights])}
-    others_known = {*others, *indices}
+    reserved = {*targets, *([] if weights is None else [weights])}
+    others_known = {*reserved, *indices}
     names = (
         [name for name in schema.names if name not in others_known] if features is None else list(features)
     )
-    missing = next((name for name in [*names, *others, *categorical] if name not in schema.names), None)
+    missing = next((name for name in [*names, *reserved, *categorical] if name not in schema.names), None)
     if missing is not None:
         raise ValueError(f"there is no column '{missing}'; the columns are: {', '.join(schema.names)}")
-    both = next((name for name in names if name in others), None)
-    if both is not None or len(set(targets)) < len(targets):
+    repeated = next((name for name in names if name in reserved), None)
+    if repeated is not None or len(set(targets)) < len(targets):
         raise ValueError(
-            f"column '{both or targets[0]}' is named twice, as a target or weight and as something else"
+            f"column '{repeated or targets[0]}' is named twice, as a target or weight and as something else"
         )
-    told = next((name for name in categorical if name in others), None)
-    if told is not None:
+    conflicting = next((name for name in categorical if name in reserved), None)
+    if conflicting is not None:
         raise ValueError(
-            f"column '{told}' is a target or weight, and categorical names columns to predict from"
+            f"column '{conflicting}' is a target or weight, and categorical names columns to predict from"
         )
     if not names:
         raise ValueError("no column is left to predict from")

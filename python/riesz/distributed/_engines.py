@@ -1,4 +1,4 @@
-"""What runs the units of work, and adds up their results."""
+"""Engines that run the units of work and add up their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Engine(Protocol):
         ...
 
 
-class Here:
+class LocalEngine:
     """This process."""
 
     threads = None
@@ -31,27 +31,27 @@ class Here:
         """One unit after the other."""
         total: bytes | None = None
         for unit in units:
-            own = work(shared, unit)
-            total = own if total is None else merge(shared, [total, own])
+            result = work(shared, unit)
+            total = result if total is None else merge(shared, [total, result])
         return merge(shared, [] if total is None else [total])
 
 
-def engine_of(given: Any) -> Engine:
+def engine_of(engine: Any) -> Engine:
     """The engine that a client or a session stands for."""
-    if given is None:
-        return Here()
-    module = type(given).__module__.split(".")[0]
+    if engine is None:
+        return LocalEngine()
+    module = type(engine).__module__.split(".")[0]
     if module == "distributed":
         from ._dask import Dask
 
-        return Dask(given)
+        return Dask(engine)
     if module == "pyspark":
         from ._spark import Spark
 
-        return Spark(given)
-    if hasattr(given, "reduce") and hasattr(given, "threads"):
-        return given
+        return Spark(engine)
+    if hasattr(engine, "reduce") and hasattr(engine, "threads"):
+        return engine
     raise TypeError(
-        f"engine is a {type(given).__name__}: give None, a dask.distributed.Client or a "
+        f"engine is a {type(engine).__name__}: give None, a dask.distributed.Client or a "
         "pyspark.sql.SparkSession"
     )

@@ -70,8 +70,8 @@ def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:
     number, unit = task
     name = f"part-{number:05}.parquet"
     path, record = os.path.join(shared.out, name), os.path.join(shared.out, "_parts", f"{name}.json")
-    said = pickle.dumps((shared.data.files[unit.file], unit, shared.options, shared.single), protocol=4)
-    wanted = hashlib.sha256(said + shared.model).hexdigest()
+    request = pickle.dumps((shared.data.files[unit.file], unit, shared.options, shared.single), protocol=4)
+    wanted = hashlib.sha256(request + shared.model).hexdigest()
     try:
         with open(record, encoding="utf-8") as file:
             known = json.load(file)
@@ -106,13 +106,13 @@ def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
     residual, bound, tables = 0.0, 0.0, []
     for start in range(0, len(x), ROWS):
         rows = _named(x[start : start + ROWS], levels)
-        found = explainer(rows)
+        explanation = explainer(rows)
         outputs = model.output_names
-        values = np.asarray(found.values).reshape(len(rows), found.values.shape[1], len(outputs))
-        base = np.asarray(found.base_values).reshape(len(rows), -1)
-        prediction = np.asarray(found.predictions).reshape(len(rows), -1)
+        values = np.asarray(explanation.values).reshape(len(rows), explanation.values.shape[1], len(outputs))
+        base = np.asarray(explanation.base_values).reshape(len(rows), -1)
+        prediction = np.asarray(explanation.predictions).reshape(len(rows), -1)
         residual = max(residual, float(np.abs(prediction - base - values.sum(axis=1)).max()))
-        certificate = found.certificate
+        certificate = explanation.certificate
         bound = float("nan") if certificate is None else max(bound, float(certificate.bound))
         for o, output in enumerate(outputs):
             columns = {"row": pyarrow.array(np.arange(unit.before + start, unit.before + start + len(rows)))}
@@ -120,7 +120,7 @@ def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
                 columns["output"] = pyarrow.array([output] * len(rows))
             columns["base_value"] = pyarrow.array(base[:, o if base.shape[1] > 1 else 0], number)
             columns["prediction"] = pyarrow.array(prediction[:, o], number)
-            for j, player in enumerate(found.feature_names):
+            for j, player in enumerate(explanation.feature_names):
                 columns[f"player:{player}" if player in columns else player] = pyarrow.array(
                     values[:, j, o], number
                 )
@@ -178,9 +178,15 @@ def explain(
         expansion = models[0].expansion
     names = expansion.feature_names
     rows = opened(
-        data, [], names, None, [name for name, own in zip(names, expansion._core.levels) if own is not None]
+        data,
+        [],
+        names,
+        None,
+        [name for name, levels in zip(names, expansion._core.levels) if levels is not None],
     )
-    known = {name: None if own is None else tuple(own) for name, own in zip(names, expansion._core.levels)}
+    known = {
+        name: None if levels is None else tuple(levels) for name, levels in zip(names, expansion._core.levels)
+    }
     rows = Data(rows.files, tuple((name, known[name]) for name, _ in rows.features), (), None)
     chosen, folder = engine_of(engine), os.path.abspath(out)
     os.makedirs(os.path.join(folder, "_parts"), exist_ok=True)
@@ -196,10 +202,10 @@ def explain(
     total = sum(part["rows"] for part in parts)
     if total != sum(unit.rows for _, unit in units):
         raise RuntimeError("the engine did not explain all rows")
-    own = {part["name"] for part in parts}
+    part_names = {part["name"] for part in parts}
     for stale in os.listdir(folder):
         # Parts of an explanation of other files that was here before.
-        if re.fullmatch(r"part-[0-9]{5,}\.parquet", stale) and stale not in own:
+        if re.fullmatch(r"part-[0-9]{5,}\.parquet", stale) and stale not in part_names:
             os.unlink(os.path.join(folder, stale))
     put(
         os.path.join(folder, "_manifest.json"), json.dumps({"rows": total, "parts": parts}, indent=1).encode()

@@ -22,7 +22,7 @@ from ._kept import kept
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all units have in common."""
+    """The data that all units share."""
 
     data: Data
     job: str
@@ -45,7 +45,9 @@ def _levels(shared: _Shared, task: _Task) -> bytes:
 
 def _all_levels(shared: _Shared, parts: Sequence[bytes]) -> bytes:
     columns = zip(*[json.loads(part) for part in parts])
-    return json.dumps([sorted({level for own in column for level in own}) for column in columns]).encode()
+    return json.dumps(
+        [sorted({level for levels in column for level in levels}) for column in columns]
+    ).encode()
 
 
 def _survey(shared: _Shared, task: _Task) -> bytes:
@@ -224,14 +226,14 @@ def fit(
     targets = [target] if isinstance(target, str) else list(target)
     if isinstance(alpha, str) and alpha != "auto":
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
-    for name, count, least in (
+    for name, count, minimum in (
         ("landmarks", landmarks, 1),
         ("folds", folds, 2),
         ("corrections", corrections, 0),
         ("seed", seed, 0),
     ):
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < least:
-            raise ValueError(f"{name} = {count!r}: it is a whole number from {least}")
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < minimum:
+            raise ValueError(f"{name} = {count!r}: it is a whole number from {minimum}")
     if not isinstance(alpha, str) and not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
     if model not in ("krr", "gp", "klr", "gpc"):
@@ -260,7 +262,7 @@ def fit(
         "klr": {"classes": {"names": [], "by": "regression"}},
         "gpc": {"classes": {"names": [], "by": {"process": {"restarts": 0}}}},
     }
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "landmarks": int(landmarks),
         "ridge": None if isinstance(alpha, str) else float(alpha),
         "folds": int(folds),
@@ -275,13 +277,13 @@ def fit(
     chosen = engine_of(engine)
     folder = None
     if checkpoint is not None:
-        said = json.dumps([rows.digest_text(), asked, kernel, standardise, _core.__version__])
-        folder = os.path.join(os.path.abspath(checkpoint), hashlib.sha256(said.encode()).hexdigest()[:16])
+        request = json.dumps([rows.digest_text(), settings, kernel, standardise, _core.__version__])
+        folder = os.path.join(os.path.abspath(checkpoint), hashlib.sha256(request.encode()).hexdigest()[:16])
     units = list(enumerate(rows.units()))
     shared = _Shared(rows, "", chosen.threads)
     if rows.categories():
-        found = json.loads(chosen.reduce("levels", shared, units, _levels, _all_levels))
-        rows = rows.with_levels([in_order(set(levels)) for levels in found])
+        levels_of_columns = json.loads(chosen.reduce("levels", shared, units, _levels, _all_levels))
+        rows = rows.with_levels([in_order(set(levels)) for levels in levels_of_columns])
     if rows.classes is not None:
         if len(rows.classes) == 1:
             raise ValueError(
@@ -294,8 +296,8 @@ def fit(
                 "landmarks takes "
                 "two: fit one model for each class against the others"
             )
-        asked["kind"]["classes"]["names"] = list(rows.classes)
-    job = json.dumps(asked)
+        settings["kind"]["classes"]["names"] = list(rows.classes)
+    job = json.dumps(settings)
     shared = replace(shared, data=rows, job=job)
 
     @cache

@@ -24,7 +24,7 @@ def put(path: str, content: bytes) -> None:
 
 
 def kept(folder: str | None, name: str, make: Callable[[], bytes], check: Callable[[bytes], object]) -> bytes:
-    """What is kept under ``name``, after ``check`` has read it, or else what ``make`` makes, which is kept
+    """The bytes stored under ``name`` if ``check`` accepts them, or else those of ``make``, which are stored
     then."""
     if folder is None:
         return make()

@@ -1,4 +1,4 @@
-"""What an engine runs."""
+"""The units of work that an engine runs."""
 
 from __future__ import annotations
 
