@@ -1,4 +1,4 @@
-"""How the site is built: `.venv/bin/sphinx-build -W docs target/site`."""
+"""The build of the site: `.venv/bin/sphinx-build -W docs target/site`."""
 
 import riesz
 from riesz import _core
